@@ -1,0 +1,174 @@
+"""The course's figures: one style, and words for whoever cannot see them.
+
+Every figure is shown through `show_figure`, which asks for an alternative text. Hatches and labels carry
+what colours say, so a figure printed in grey reads the same.
+"""
+
+import base64
+import inspect
+import io
+import textwrap
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+from IPython.display import Code, display
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
+
+from course_utils.timeline import UNNAMED, Timeline
+
+STYLE = Path(__file__).with_name("course.mplstyle")
+MB = 10**6
+_HATCHES = ["", "//", "..", "\\\\", "xx", "--", "oo"]
+_MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
+
+
+def show_figure(figure: Figure, alt: str) -> None:
+    """Show a finished figure with its alternative text, and forget it."""
+    buffer = io.BytesIO()
+    with plt.style.context(STYLE):  # how to save is part of the style
+        figure.savefig(buffer, format="png", metadata={"Software": None})  # no version: same bytes
+    plt.close(figure)
+    image = base64.b64encode(buffer.getvalue()).decode()
+    html = f'<img style="max-width: 100%" alt="{escape(alt)}" src="data:image/png;base64,{image}">'
+    display({"text/html": html, "image/png": image, "text/plain": alt}, raw=True)
+
+
+def show_source(*objects: object) -> None:
+    """Show the source of functions or classes, to be read here and now."""
+    display(
+        Code(
+            "\n\n".join(textwrap.dedent(inspect.getsource(each)) for each in objects),
+            language="python",
+        )
+    )
+
+
+def memory_timeline(
+    *timelines: Timeline, titles: Sequence[str] = (), skip: Sequence[str] = ()
+) -> None:
+    """Draw what is alive after each step, every array a block; the program reads downwards.
+
+    The hatched part at a row's end is what lived only during the step, up to its peak. Several
+    timelines share their scale. Steps whose label is in `skip` are left out.
+    """
+    rows = [[step for step in line.steps if step.label not in skip] for line in timelines]
+    widest = max(step.peak_bytes for steps in rows for step in steps) / MB
+    with plt.style.context(STYLE):
+        figure, axes = plt.subplots(
+            1,
+            len(rows),
+            squeeze=False,
+            figsize=(min(4.5 + 3.5 * len(rows), 12), 0.9 + 0.42 * max(map(len, rows))),
+        )
+        for axis, steps, title in zip(axes[0], rows, [*titles, *[""] * len(rows)]):
+            _draw_steps(axis, steps, widest)
+            axis.set_title(title)
+        figure.tight_layout()
+    show_figure(figure, _timeline_words(rows, titles))
+
+
+def _draw_steps(axis, steps, widest: float) -> None:
+    order = list(dict.fromkeys(name for step in steps for name in step.blocks if name != UNNAMED))
+    look = {name: (f"C{i % 7}", _HATCHES[i // 7 % 7]) for i, name in enumerate(order)} | {
+        UNNAMED: ("0.75", "")
+    }
+    for row, step in enumerate(steps):
+        left = 0.0
+        for name, nbytes in step.blocks.items():
+            colour, hatch = look[name]
+            width = nbytes / MB
+            axis.barh(
+                row, width, 0.8, left, color=colour, alpha=0.75, hatch=hatch, edgecolor="white"
+            )
+            if width > 0.011 * widest * len(name):
+                axis.text(left + width / 2, row, name, ha="center", va="center", fontsize=8)
+            left += width
+        inside = step.peak_bytes / MB - left
+        if inside > 0.005 * widest:
+            axis.barh(
+                row,
+                inside,
+                0.8,
+                left,
+                facecolor="none",
+                hatch="////",
+                edgecolor="0.55",
+                linewidth=0,
+            )
+        axis.plot([left + max(inside, 0)] * 2, [row - 0.4, row + 0.4], color="black", linewidth=1)
+    axis.set_yticks(
+        range(len(steps)), [step.label for step in steps], family="monospace", fontsize=8
+    )
+    axis.set(xlim=(0, widest * 1.03), xlabel="MB alive after the step (hatched: only during it)")
+    axis.invert_yaxis()
+
+
+def _timeline_words(rows, titles: Sequence[str]) -> str:
+    """The figure as a list: for each step what is held, the peak inside, and the arrays."""
+    parts = []
+    for steps, title in zip(rows, [*titles, *[""] * len(rows)]):
+        told = [
+            f"{step.label}: {step.current_bytes / MB:.1f} MB held ({', '.join(step.blocks) or 'nothing'}), "
+            f"peak {step.peak_bytes / MB:.1f}"
+            for step in steps
+        ]
+        parts.append((f"{title}. " if title else "") + "; ".join(told))
+    return "Memory timeline. " + ". ".join(parts)
+
+
+def growth(
+    sizes: Sequence[float],
+    series: Mapping[str, Sequence[float]],
+    *,
+    xlabel: str,
+    ylabel: str,
+    title: str = "",
+    limits: Mapping[str, float] | None = None,
+) -> None:
+    """Draw measured values against size, both axes logarithmic, each curve labelled at its end.
+
+    `limits` draws named horizontal lines, such as a memory that is full.
+    """
+    with plt.style.context(STYLE):
+        figure, axis = plt.subplots(figsize=(7, 4))
+        for (name, values), marker in zip(series.items(), _MARKERS):
+            (line,) = axis.loglog(sizes, values, marker=marker)
+            axis.annotate(
+                name,
+                (sizes[-1], values[-1]),
+                xytext=(8, 0),
+                textcoords="offset points",
+                va="center",
+                color=line.get_color(),
+            )
+        for name, value in (limits or {}).items():
+            axis.axhline(value, color="0.4", linestyle="--", linewidth=1)
+            axis.annotate(
+                name, (sizes[0], value), xytext=(0, 3), textcoords="offset points", color="0.3"
+            )
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
+        axis.grid(True, which="major", alpha=0.25)
+        axis.minorticks_off()
+        low, high = axis.get_ylim()
+        if high < 100 * low:  # powers of ten alone would leave one tick
+            axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    told = [
+        f"{name}: " + ", ".join(f"{_said(v)} at {n:,}" for n, v in zip(sizes, values))
+        for name, values in series.items()
+    ]
+    told += [f"dashed line, {name}: {_said(value)}" for name, value in (limits or {}).items()]
+    show_figure(
+        figure,
+        f"{title or ylabel}. {ylabel} against {xlabel}, logarithmic. " + "; ".join(told) + ".",
+    )
+
+
+def _said(value: float) -> str:
+    """Three digits, without an exponent."""
+    return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
