@@ -11,11 +11,14 @@
 # Core: four exercises, 13 points, about 90 minutes with the reading.
 
 # %%
+from functools import partial
+
 import numpy as np
 
 from course_utils import ag, check, measured, needs, predict, progress
 from course_utils.plots import memory_timeline, show_source
 from course_utils.timeline import Timeline, trace_lines
+from course_utils.torch_memory import saved_bytes
 from course_utils.tracing import (
     Trace,
     end_trace,
@@ -176,9 +179,15 @@ check("2.1", matmul_backward)
 # watch the loss.
 
 # %%
-loss.backward()
+def fresh_loss():
+    for w in weights:
+        w.grad[...] = 0
+    return forward_traced(x, weights)[0]
 
 
+fresh_loss().backward()
+
+# %%
 def loss_at(change, layer=1, at=(3, 5)):
     z = x.value
     for k, w in enumerate(weights):
@@ -201,10 +210,8 @@ print(f"by differences {slope:.8f}, by the backward pass {weights[1].grad[3, 5]:
 
 # %%
 honest = [w.grad.copy() for w in weights]
-for w in weights:
-    w.grad[...] = 0
-loss, _ = forward_traced(x, weights)
 
+loss = fresh_loss()
 loss.grad = np.array(1.0)
 for node in reversed(loss.topological_sort()):
     node._backward()
@@ -244,8 +251,7 @@ def backward_traced(loss):
 
 
 # %%
-loss, _ = forward_traced(x, weights)
-mem_usage_backward = backward_traced(loss)
+mem_usage_backward = backward_traced(fresh_loss())
 for i, stats in enumerate(mem_usage_backward):
     print(f"backward step {i}: ", end="")
     print_trace_stats(stats)
@@ -259,7 +265,7 @@ measured("2.b", mem_usage_backward[1].current_bytes // MB)
 # a backward pass that hoards every gradient to the end. It prints the same:
 
 # %%
-loss, _ = forward_traced(x, weights)
+loss = fresh_loss()
 hoard = [node.grad for node in loss.topological_sort()]  # nobody may free these now
 print([stats.current_bytes // MB for stats in backward_traced(loss)], "MB")
 del hoard
@@ -295,8 +301,8 @@ show_source(ag.LazyTensor.__init__)
 # second table:
 
 # %%
-x, weights = make_chain(5, 4000, 1024, tensor=ag.LazyTensor, requires_grad=True)
-activation_bytes = x.value.nbytes
+lazy_x, lazy_weights = make_chain(5, 4000, 1024, ag.LazyTensor, requires_grad=True)
+activation_bytes = lazy_x.value.nbytes
 print(f"one activation: {activation_bytes / MB} MB")
 
 # %% [markdown]
@@ -317,7 +323,7 @@ def lazy_forward(x, weights, backward):
     return x, mem_usage
 
 
-_, mem_usage_lazy = lazy_forward(x, weights, matmul_backward)
+_, mem_usage_lazy = lazy_forward(lazy_x, lazy_weights, matmul_backward)
 for i, stats in enumerate(mem_usage_lazy):
     print(f"layer {i}: ", end="")
     print_trace_stats(stats)
@@ -333,9 +339,9 @@ measured("2.c", mem_usage_lazy[3].current_bytes // MB)
 # And the backward pass? The step as it was, on an `x` whose gradient nobody has made:
 
 # %%
-loss = ag.sum(ag.matmul(x, weights[0]))
+loss_of_lazy = ag.sum(ag.matmul(lazy_x, lazy_weights[0]))
 try:
-    loss.backward()
+    loss_of_lazy.backward()
 except TypeError as error:
     print("TypeError:", error)
 
@@ -425,9 +431,8 @@ del eager_x, eager_weights
 
 # %%
 with needs("2.2"):
-    lazy_held, lazy_peak = training_step(
-        x, weights, lambda x, w: ag.lazy_matmul(x, w, lazy_matmul_backward), ag.lazy_sum
-    )
+    matmul = partial(ag.lazy_matmul, backward=lazy_matmul_backward)
+    lazy_held, lazy_peak = training_step(lazy_x, lazy_weights, matmul, ag.lazy_sum)
     print("held:", [bytes_ // MB for bytes_ in lazy_held], "MB")
     print(f"peak: {lazy_peak / MB:.1f} MB, {lazy_peak / eager_peak:.2f} of the eager one")
 
@@ -459,7 +464,7 @@ with needs("2.2"):
 # Three honest ways to write it have three peaks:
 
 # %%
-Z, W = activation_bytes / MB, weights[0].value.nbytes / MB
+Z, W = activation_bytes / MB, lazy_weights[0].value.nbytes / MB
 print(f"zeros first, then += a product       : {3 * Z:.1f} MB  (gradient, zeros, product)")
 print(f"the product becomes x.grad, then w   : {2 * Z + W:.1f} MB  (two gradients, w's product)")
 print(f"w's product first, then x's          : {2 * Z:.1f} MB  (two gradients)")
@@ -687,24 +692,20 @@ print("z is no leaf and does not retain its own:", z.retains_grad)
 # nothing is kept for a backward pass that will not come.
 #
 # What torch saves can be counted: every tensor that a step puts aside for its backward
-# goes through a hook.
+# goes through a hook (`torch.autograd.graph.saved_tensors_hooks`), and `saved_bytes` adds
+# them up.
 
 # %%
 def saved_activations(trainable, rows=4000, width=250):
     """Bytes that torch saves for the backward pass, weights apart."""
     weights = [torch.randn(width, width, requires_grad=t) for t in trainable]
-    own, saved = {w.data_ptr() for w in weights}, {}
 
-    def note(tensor):
-        if tensor.data_ptr() not in own:
-            saved[tensor.data_ptr()] = tensor.untyped_storage().nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        z = torch.randn(rows, width)
+    def forward(z):
         for w in weights:
             z = z @ w
-    return sum(saved.values())
+        return z
+
+    return saved_bytes(lambda: forward(torch.randn(rows, width)), parameters=weights)
 
 
 # %%

@@ -7,7 +7,7 @@ from html import escape
 from types import EllipsisType
 
 from course_utils.checks import record
-from course_utils.checks.show import in_kernel
+from course_utils.checks.show import code_marks, in_kernel
 
 _measured: dict[str, float] = {}  # since this kernel started
 
@@ -75,7 +75,7 @@ def _say(text: str) -> None:
     if in_kernel():
         from IPython.display import display
 
-        shown = f'<em style="color: var(--jp-ui-font-color1, inherit)">{escape(text)}</em>'
+        shown = f'<em style="color: var(--jp-ui-font-color1, inherit)">{code_marks(escape(text))}</em>'
         display({"text/plain": text, "text/html": shown}, raw=True)
     else:
         print(text)

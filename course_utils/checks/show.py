@@ -49,7 +49,7 @@ def as_html(verdict: Verdict) -> str:
     ]
     if verdict.diagnosis:
         parts.append(
-            f'<div style="margin-top: 0.3em">{_code_marks(escape(verdict.diagnosis))}</div>'
+            f'<div style="margin-top: 0.3em">{code_marks(escape(verdict.diagnosis))}</div>'
         )
     if verdict.case and verdict.status is Status.FAILED:
         parts.append(f'<div style="opacity: 0.8">case: {escape(verdict.case)}</div>')
@@ -90,7 +90,7 @@ def _allowed(measure: Measure) -> str:
     return ", ".join(words)
 
 
-def _code_marks(text: str) -> str:
+def code_marks(text: str) -> str:
     """`code` between backticks, as HTML."""
     parts = text.split("`")
     return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
