@@ -21,7 +21,7 @@ from course_utils.timeline import UNNAMED, Timeline
 
 STYLE = Path(__file__).with_name("course.mplstyle")
 MB = 10**6
-_HATCHES = ["", "//", "..", "\\\\", "xx", "--", "oo"]
+_HATCHES = ["", "..", "oo", "xx", "++", "OO", "**"]  # slanted lines mean "only during"
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 
 

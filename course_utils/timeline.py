@@ -5,12 +5,14 @@ name. `trace_lines(function)` takes a step after every line of a function; `Time
 you say. Names come from the program's own variables; what no name reaches shows as `unnamed`.
 """
 
+import functools
 import inspect
 import linecache
 import sys
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import CodeType
 
 import numpy as np
 
@@ -111,17 +113,19 @@ class Timeline:
         return blocks
 
 
-def trace_lines(function: Callable, *args, count: Collection[str] = ()) -> Timeline:
+def trace_lines(
+    function: Callable, *args, names: Sequence[str] = (), count: Collection[str] = ()
+) -> Timeline:
     """Run `function(*args)` with a step after each line of its body.
 
     Only the function's own lines are steps, not those of what it calls. A line of a loop is a step
-    each time it runs. Its arguments cost nothing, but for those that `count` names by the function's
-    own words ("x", "output.grad"): they count as long as they live.
+    each time it runs. Its arguments cost nothing, but for those that `count` names ("x",
+    "output.grad"): they count as long as they live. Arguments are called what the function calls
+    them, or by `names`.
     """
-    parameters = inspect.signature(function).bind(*args).arguments
-    timeline = Timeline(before=parameters, count=count)
-    del parameters
-    code = inspect.unwrap(function).__code__
+    code = _code_of(function)
+    words = names or code.co_varnames[: code.co_argcount][-len(args) :]  # a method's self is none
+    timeline = Timeline(before=dict(zip(words, args)), count=count)
     last_line: list[int] = []
 
     def at_event(frame, event, arg):
@@ -145,6 +149,18 @@ def trace_lines(function: Callable, *args, count: Collection[str] = ()) -> Timel
         finally:
             sys.settrace(previous)
     return timeline
+
+
+def _code_of(function: Callable) -> CodeType:
+    """The code whose lines are the function's own, behind wrappers, partials and methods."""
+    while True:
+        function = inspect.unwrap(function)
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif hasattr(function, "__code__"):
+            return function.__code__
+        else:
+            function = type(function).__call__
 
 
 def _is_data(value: object) -> bool:

@@ -7,6 +7,7 @@ only one number for all of Python, so a peak is right within some KiB (the objec
 It sees nothing of torch, or of files mapped into memory.
 """
 
+import gc
 import tracemalloc
 import warnings
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ class Trace:
 
     def start(self) -> "Trace":
         if not Trace._open:
+            gc.collect()  # arrays in rings of references, such as old graphs, would linger
             Trace._lent = tracemalloc.is_tracing()
             if Trace._lent:
                 _say_lost_peak()
@@ -75,10 +77,11 @@ class Trace:
         """End this trace and those inside it. Stopping twice is harmless."""
         if self not in Trace._open:
             return
-        _fold_peaks()
+        if tracemalloc.is_tracing():
+            _fold_peaks()
         del Trace._open[Trace._open.index(self) :]
         if not Trace._open and not Trace._lent:
-            tracemalloc.stop()
+            tracemalloc.stop()  # harmless where it was stopped already
 
     def __enter__(self) -> "Trace":
         return self.start()

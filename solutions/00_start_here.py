@@ -410,8 +410,8 @@ print(f"both together: {(there + back) / there:.2f} times the forward pass")
 # - Returns three arrays of that shape and dtype: $\partial L/\partial w_1$,
 #   $\partial L/\partial w_2$ and $\partial L/\partial w_3$, in this order.
 #
-# **Budget**: six arrays alive at once, beyond the inputs. Three of them are what you
-# return, so you have three to spare. (The check adds 0.1 for Python's own objects.)
+# **Budget**: seven arrays alive at once, beyond the inputs. Three of them are what you
+# return, so you have four to spare. (The check adds 0.1 for Python's own objects.)
 #
 # You may want to see a failure first. Write `return w1, w2, w3`, and check that.
 

@@ -457,7 +457,12 @@ def one_step(rows=4000, width=1024):
 
 
 with needs("2.2"):
-    timeline = trace_lines(lazy_matmul_backward, *one_step(), count=["output.grad"])
+    timeline = trace_lines(
+        lazy_matmul_backward,
+        *one_step(),
+        names=["x", "w", "output"],
+        count=["output.grad"],
+    )
     memory_timeline(timeline, titles=["your step, line by line"])
 
 # %% [markdown]
@@ -597,7 +602,7 @@ measured("2.d", len(read))
 # - `x`: (B, N_0); `weights`: a list of arrays (N_0, N_1), (N_1, N_2), ...; `trainable`:
 #   a list of booleans, one for each weight;
 # - return a list, one item for each weight: its gradient, or `None` if it is frozen;
-# - change no input.
+# - change nothing that you are given.
 #
 # **Budget**: the activations that the trainable weights read, three arrays of an
 # activation's size beside them (check: 3.5), and the gradients that you return (check:

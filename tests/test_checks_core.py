@@ -200,7 +200,7 @@ def test_libraries_out_of_sight_are_found():
             return np.memmap(file, shape=10, dtype="f8", mode="w+").sum()
 
     assert find_out_of_sight(by_import, np.ones(3)) == "torch"
-    assert find_out_of_sight(by_memmap, np.ones(3)) in ("numpy", "mmap")
+    assert find_out_of_sight(by_memmap, np.ones(3)) == "np.memmap"
     assert find_out_of_sight(lambda a: np.einsum("i,i->", a, a), np.ones(3)) == ""
     assert find_out_of_sight(lambda a: np.linalg.norm(a[:, None] - a, axis=0), np.ones(3)) == ""
 

@@ -35,11 +35,23 @@ def test_an_open_prediction_lets_the_notebook_run_on(open_, capsys):
     assert "is open" in shown and "none made. Measured: 5" in shown
 
 
-@pytest.mark.parametrize("odd", ["96", [96], True, {}])
+@pytest.mark.parametrize("odd", ["96", [96], True, {}, float("nan"), float("inf")])
 def test_what_is_no_number_is_told(odd, capsys):
     predict("2.a", odd)
     assert "a number please" in capsys.readouterr().out
     assert record.load()["predictions"] == {}
+
+
+def test_a_number_with_commas_is_told(capsys):
+    predict("1.a", 8, 112, unit="bytes")
+    assert "without commas" in capsys.readouterr().out
+    assert record.load()["predictions"] == {}
+
+
+def test_one_array_is_not_one_arrays(capsys):
+    predict("1.c", 2, unit="arrays")
+    measured("1.c", 1)
+    assert "you said 2 arrays, measured 1 array;" in capsys.readouterr().out
 
 
 def test_zero_measured_has_no_ratio(capsys):
@@ -60,24 +72,38 @@ def test_needs_swallows_a_stub_and_nothing_else(capsys):
     with needs("2.2"):
         raise NotImplementedError
     assert "Solve exercise 2.2 to see this" in capsys.readouterr().out
+    record.record_verdict(verdict(Status.PASSED, "2.2"))
     with pytest.raises(ValueError), needs("2.2"):
-        raise ValueError
+        raise ValueError  # a fault of the demonstration's own
     with needs("2.2"):
         ran = True
     assert ran and capsys.readouterr().out == ""
+
+
+def test_needs_is_careful_with_an_answer_that_has_not_passed(capsys):
+    record.record_verdict(verdict(Status.FAILED, "2.2"))
+    with needs("2.2"):
+        print("numbers")
+    assert "numbers\nYour answer to 2.2 has not passed" in capsys.readouterr().out
+    with needs("2.2"):
+        raise TypeError("no array")
+    assert "came to TypeError: no array" in capsys.readouterr().out
+    with pytest.raises(KeyboardInterrupt), needs("2.2"):
+        raise KeyboardInterrupt
 
 
 def verdict(status: Status, exercise: str = "1.1") -> Verdict:
     return Verdict(status, exercise=exercise)
 
 
-def test_the_latest_attempt_counts_but_a_stub_undoes_nothing():
+def test_the_best_attempt_counts():
     for status, expected in [
         (Status.NOT_ATTEMPTED, "not attempted"),
-        (Status.PASSED, "passed"),
-        (Status.NOT_ATTEMPTED, "passed"),
         (Status.FAILED, "failed"),
+        (Status.NOT_ATTEMPTED, "failed"),
         (Status.PASSED, "passed"),
+        (Status.FAILED, "passed"),
+        (Status.NOT_ATTEMPTED, "passed"),
     ]:
         record.record_verdict(verdict(status))
         assert record.load()["exercises"] == {"1.1": expected}

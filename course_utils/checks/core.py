@@ -5,6 +5,7 @@ meets the student's code and `judge` never does, so a grader can keep them apart
 sandbox, observations come out, and judgement happens where the answer cannot reach it.
 """
 
+import gc
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -147,6 +148,7 @@ def check(exercise_id: str, answer: Callable) -> Verdict:
     except UnknownExercise as unknown:
         return _conclude(failed("unknown exercise", f"{unknown}."))
     verdict = judge_answer(exercise, answer, NOTEBOOK_SEED)
+    gc.collect()  # a check leaves no graph of its own behind
     verdict.exercise, verdict.title = exercise.id, exercise.title
     return _conclude(verdict)
 
@@ -194,11 +196,12 @@ def judge_observation(exercise: Exercise, case: Case, seen: Observation) -> Verd
     """What holds for every exercise comes first, then the exercise's own judge."""
     error = seen.error
     if error is not None:
-        if error.kind == "NotImplementedError":
+        if error.kind == "NotImplementedError" and not error.message:  # the stub's own
             return Verdict(Status.NOT_ATTEMPTED, "The stub is still there: write your answer, run its cell, "
                            "then run this one again.")  # fmt: skip
         where = f" at `{error.line}`" if error.line else ""
-        return failed("raised an error", f"Your code raised {error.kind}{where}: {error.message}")
+        message = f": {error.message}" if error.message else ""
+        return failed("raised an error", f"Your code raised {error.kind}{where}{message}")
     if seen.out_of_sight:
         return failed(
             "memory out of sight",
@@ -208,7 +211,8 @@ def judge_observation(exercise: Exercise, case: Case, seen: Observation) -> Verd
     if seen.changed_input:
         return failed(
             "changed its input",
-            "Your code wrote into the array that it was given. Whoever called it still needs that.",
+            "Your code changed what it was given: an array's numbers, or a list. Whoever called it "
+            "still needs that as it was.",
         )
     if seen.value is None and not exercise.returns_none:
         return failed("returned nothing", "Your code returned None. Is a `return` missing?")

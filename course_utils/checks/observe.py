@@ -5,10 +5,12 @@ writes into its inputs, prints, exits, calls itself for ever, or takes its memor
 does not see it.
 """
 
+import dis
 import gc
 import linecache
 import sys
 import types
+import warnings
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -16,63 +18,82 @@ import numpy as np
 from course_utils.checks.core import Error, Observation
 from course_utils.tracing import Trace
 
-# Libraries that allocate behind tracemalloc's back, by the first part of their module's name.
-OUT_OF_SIGHT = ("torch", "mmap", "ctypes", "_ctypes", "multiprocessing", "subprocess", "jax", "cupy",
-                "tensorflow")  # fmt: skip
+# Modules that allocate where tracemalloc does not see it. A pool of threads is harmless.
+OUT_OF_SIGHT = (
+    *("torch", "jax", "cupy", "tensorflow", "mmap", "ctypes", "_ctypes", "subprocess"),
+    *("multiprocessing.shared_memory", "multiprocessing.heap", "multiprocessing.managers"),
+    *("multiprocessing.popen_fork", "multiprocessing.popen_spawn_posix"),
+    *("multiprocessing.popen_forkserver", "multiprocessing.popen_spawn_win32"),
+    *("concurrent.futures.process", "numpy.memmap", "numpy._core.memmap"),
+)
 
 
 def observe(answer: Callable, *args, inputs_may_change: bool = False) -> Observation:
-    """Call `answer(*args)` and note its value or its error, and whether it changed an input array."""
+    """Call `answer(*args)`: its value or its error, and whether it changed an input."""
     before = [_copied(arg) for arg in args]
     try:
         value = answer(*args)
-    except (Exception, SystemExit) as problem:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:  # even exit() must not end the student's kernel
         return Observation(error=describe_error(problem, answer))
     changed = not inputs_may_change and not all(map(_same, before, args))
     return Observation(value=value, changed_input=changed)
 
 
-def observe_memory(answer: Callable, *args) -> Observation:
+def observe_memory(answer: Callable, *args, inputs_may_change: bool = False) -> Observation:
     """Call `answer(*args)` under a trace: its value, and its peak and held bytes beyond the inputs.
 
     The arguments must exist already, so they cost nothing. The first call of some NumPy functions
-    imports modules: call the answer on something small before.
+    imports modules: call the answer on something small before. Held is what outlives the call for
+    good, not what only waits for the garbage collector.
     """
-    gc.collect()
-    with Trace() as trace:
-        try:
-            value = answer(*args)
-        except (Exception, SystemExit) as problem:
-            return Observation(error=describe_error(problem, answer))
-        stats = trace.snapshot()
-    return Observation(value=value, peak_bytes=stats.peak_bytes, held_bytes=stats.current_bytes)
+    before = [_copied(arg) for arg in args]
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # a trace that says what it displaced is no error
+        with Trace() as trace:
+            try:
+                value = answer(*args)
+                peak_bytes = trace.snapshot().peak_bytes
+                gc.collect()
+                held_bytes = trace.snapshot().current_bytes
+            except KeyboardInterrupt:
+                raise
+            except BaseException as problem:
+                return Observation(error=describe_error(problem, answer))
+    changed = not inputs_may_change and not all(map(_same, before, args))
+    return Observation(value, peak_bytes, held_bytes, changed_input=changed)
 
 
 def find_out_of_sight(answer: Callable, *args) -> str:
-    """The library out of NumPy's sight that the answer calls on these (small) arguments, or ""."""
-    found = [module.__name__ for module in _modules_named(answer) if _is_hidden(module.__name__)]
+    """The library out of NumPy's sight that the answer goes to with these (small) inputs, or ""."""
+    found = [name for name in _modules_named(answer) if _is_hidden(name)]
 
     def at_event(frame, event, arg):
         if event == "call":
             name = frame.f_globals.get("__name__")
         elif event == "c_call":
-            name = (
-                getattr(arg, "__module__", None) or type(getattr(arg, "__self__", None)).__module__
-            )
+            owner = type(getattr(arg, "__self__", None))
+            name = getattr(arg, "__module__", None) or owner.__module__
         else:
             return
         if isinstance(name, str) and _is_hidden(name):
             found.append(name)
 
     previous = sys.getprofile()
-    sys.setprofile(at_event)
-    try:
-        answer(*args)
-    except (Exception, SystemExit):
-        pass  # `observe` reports it
-    finally:
-        sys.setprofile(previous)
-    return found[0].partition(".")[0] if found else ""
+    if previous is None or callable(previous):  # a profiler in C can't be put back: let it be
+        sys.setprofile(at_event)
+        try:
+            answer(*args)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            pass  # `observe` reports it
+        finally:
+            sys.setprofile(previous)
+    if not found:
+        return ""
+    return "np.memmap" if "memmap" in found[0] else found[0].partition(".")[0]
 
 
 def describe_error(problem: BaseException, answer: Callable) -> Error:
@@ -81,28 +102,36 @@ def describe_error(problem: BaseException, answer: Callable) -> Error:
     line, here = "", problem.__traceback__
     while here is not None:
         if code is not None and here.tb_frame.f_code.co_filename == code.co_filename:
-            line = linecache.getline(code.co_filename, here.tb_lineno).strip()
+            line = linecache.getline(code.co_filename, here.tb_lineno).strip().rstrip(":")
         here = here.tb_next
-    message = str(problem) or "no message"
     problem.__traceback__ = None  # a kept traceback keeps the arrays it saw
-    return Error(type(problem).__name__, message[:500], line)
+    try:
+        message = str(problem)[:500]
+    except Exception:  # an exception class of the student's own
+        message = ""
+    return Error(type(problem).__name__, message, line)
 
 
 def _is_hidden(module_name: str) -> bool:
-    return module_name.partition(".")[0] in OUT_OF_SIGHT or "memmap" in module_name
+    return any(module_name == name or module_name.startswith(f"{name}.") for name in OUT_OF_SIGHT)
 
 
-def _modules_named(answer: Callable) -> Iterator[types.ModuleType]:
-    """The modules that the answer's code names, as far as its globals tell."""
+def _modules_named(answer: Callable) -> Iterator[str]:
+    """The modules that the answer's code imports or names, or whose classes it names."""
     code = getattr(answer, "__code__", None)
     codes = [code] if code is not None else []
     while codes:
         code = codes.pop()
         codes += [const for const in code.co_consts if isinstance(const, types.CodeType)]
-        for name in code.co_names:
-            value = answer.__globals__.get(name)
-            if isinstance(value, types.ModuleType):
-                yield value
+        for step in dis.get_instructions(code):
+            if step.opname == "IMPORT_NAME":
+                yield step.argval
+            elif step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                value = answer.__globals__.get(step.argval)
+                if isinstance(value, types.ModuleType):
+                    yield value.__name__
+                elif isinstance(module := getattr(value, "__module__", None), str):
+                    yield module
 
 
 def _copied(arg):
@@ -110,14 +139,15 @@ def _copied(arg):
         return arg.copy()
     if isinstance(arg, list | tuple):
         return [_copied(item) for item in arg]
-    return None
+    return arg
 
 
 def _same(before, after) -> bool:
     if isinstance(before, np.ndarray):
-        return before.shape == after.shape and np.array_equal(
-            before, after, equal_nan=before.dtype.kind == "f"
-        )
+        if not isinstance(after, np.ndarray) or before.shape != after.shape:
+            return False
+        return np.array_equal(before, after, equal_nan=before.dtype.kind == "f")
     if isinstance(before, list):
-        return len(before) == len(after) and all(map(_same, before, after))
-    return True
+        in_a_row = isinstance(after, list | tuple) and len(before) == len(after)
+        return in_a_row and all(map(_same, before, after))
+    return before is after or (type(before) is type(after) and before == after)

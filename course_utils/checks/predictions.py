@@ -4,26 +4,33 @@ A prediction is kept in the record, so that it outlives a kernel that is restart
 """
 
 from html import escape
+from math import isfinite
 from types import EllipsisType
 
 from course_utils.checks import record
+from course_utils.checks.core import Status
 from course_utils.checks.show import code_marks, in_kernel
 
 _measured: dict[str, float] = {}  # since this kernel started
 
 
-def predict(prediction_id: str, number: float | EllipsisType | None, unit: str = "") -> None:
+def predict(
+    prediction_id: str, number: float | EllipsisType | None, *more: float, unit: str = ""
+) -> None:
     """Note what you expect to measure. `...` leaves it open, and the notebook runs on.
 
     Once it is measured, this shows both.
     """
     if number is ... or number is None:
         _say(
-            f"Prediction {prediction_id} is open: replace the `...` by a number, then run this cell."
+            f"Prediction {prediction_id} is open: replace the `...` by a number, and run this cell."
         )
         return
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        _say(f"Prediction {prediction_id}: a number please, not {type(number).__name__}.")
+    if more:  # 8,112 is two numbers to Python
+        _say(f"Prediction {prediction_id}: write the number without commas, such as 8112 or 8_112.")
+        return
+    if isinstance(number, bool) or not isinstance(number, int | float) or not isfinite(number):
+        _say(f"Prediction {prediction_id}: a number please, not {str(number)[:40]!r}.")
         return
     record.store("predictions", prediction_id, {"number": number, "unit": unit})
     if prediction_id in _measured:
@@ -46,7 +53,11 @@ def measured(prediction_id: str, value: float) -> None:
 
 
 class needs:
-    """`with needs("2.1"):` runs its block, which uses that answer. A stub in it ends the block, and says so."""
+    """`with needs("2.1"):` runs its block, which uses that answer.
+
+    A stub in it ends the block, and says so. Of an answer that has not passed its check, errors are
+    told, not raised, and what it shows comes with a word of care.
+    """
 
     def __init__(self, exercise_id: str):
         self.exercise_id = exercise_id
@@ -58,11 +69,23 @@ class needs:
         if kind is not None and issubclass(kind, NotImplementedError):
             _say(f"Solve exercise {self.exercise_id} to see this.")
             return True
-        return False
+        if record.load()["exercises"].get(self.exercise_id) == Status.PASSED:
+            return False
+        if kind is None:
+            _say(
+                f"Your answer to {self.exercise_id} has not passed its check: this is how it does."
+            )
+        elif issubclass(kind, Exception):
+            _say(
+                f"Your answer to {self.exercise_id} has not passed its check, and here it came to "
+                f"{kind.__name__}: {problem}"
+            )
+        return kind is not None and issubclass(kind, Exception)
 
 
 def _quantity(value: float, unit: str) -> str:
-    return f"{_number(value)} {unit}".rstrip()
+    word = unit[:-1] if value == 1 and unit.endswith("s") else unit  # one array
+    return f"{_number(value)} {word}".rstrip()
 
 
 def _number(value: float) -> str:
@@ -75,7 +98,9 @@ def _say(text: str) -> None:
     if in_kernel():
         from IPython.display import display
 
-        shown = f'<em style="color: var(--jp-ui-font-color1, inherit)">{code_marks(escape(text))}</em>'
+        shown = (
+            f'<em style="color: var(--jp-ui-font-color1, inherit)">{code_marks(escape(text))}</em>'
+        )
         display({"text/plain": text, "text/html": shown}, raw=True)
     else:
         print(text)

@@ -55,12 +55,13 @@ def store(part: str, key: str, value) -> None:
 
 
 def record_verdict(verdict: Verdict) -> None:
-    """Note a verdict. A stub that is run again does not undo what was passed before."""
+    """Note a verdict, if it is better than what there is: trying on after a pass costs nothing."""
     if not verdict.exercise:
         return
-    if verdict.status is Status.NOT_ATTEMPTED and verdict.exercise in load()["exercises"]:
-        return
-    store("exercises", verdict.exercise, str(verdict.status))
+    before = load()["exercises"].get(verdict.exercise)
+    untouched = verdict.status is Status.NOT_ATTEMPTED and before is not None
+    if before != Status.PASSED and not untouched:
+        store("exercises", verdict.exercise, str(verdict.status))
 
 
 class Progress:

@@ -10,10 +10,10 @@ from itertools import permutations
 import numpy as np
 
 from course_utils.checks.core import Case, Exercise, Measure, Observation, Verdict, failed, passed
-from course_utils.checks.judging import close, over_budget, relative_error, wrong_array
+from course_utils.checks.judging import close, left_behind, over_budget, relative_error, wrong_array
 from course_utils.checks.observe import find_out_of_sight, observe, observe_memory
 
-BUDGET_ARRAYS = 6  # the three results, and three more
+BUDGET_ARRAYS = 7  # the three results, and four more
 TOLERANCE_ARRAYS = 0.1  # of 1 MiB: more than what Python's own objects take
 NAMES = ("dL/dw1", "dL/dw2", "dL/dw3")
 
@@ -26,6 +26,7 @@ def cases(seed: int) -> list[Case]:
         case("square matrices", 4, 4),
         case("vectors", 5),
         case("float32", 3, 4, dtype="float32"),
+        case("three dimensions", 2, 3, 2),
         case("elements between a millionth and a million", 6, 5, decades=6),
         # small enough that a matrix of 2,048 rows and columns, 32 MiB, harms no laptop
         case("memory, 2,048 elements", 2048, measure="growth"),
@@ -70,6 +71,7 @@ def judge(case: Case, seen: Observation) -> Verdict:
         or next(filter(None, map(wrong_array, seen.value, expected, NAMES, [dtype] * 3)), None)
         or _kept_between_calls(case, seen)
         or _too_much(case, seen)
+        or ("measure" in case.given and left_behind(seen.held_bytes, 3 * _array_bytes(case)))
         or passed(**_peak(case, seen))
     )
 
@@ -229,8 +231,8 @@ def _too_much(case: Case, seen: Observation) -> Verdict | None:
             "peak",
             Measure(seen.peak_bytes, "bytes", rows * array_bytes / 4, at_least=3 * array_bytes),
             "a matrix",
-            f"For {rows:,} elements the peak was {seen.peak_bytes:,} bytes; six arrays take "
-            f"{6 * array_bytes:,}. Something has a row and a column for each element, such as a "
+            f"For {rows:,} elements the peak was {seen.peak_bytes:,} bytes; {BUDGET_ARRAYS} arrays "
+            f"take {BUDGET_ARRAYS * array_bytes:,}. Something has a row and a column for each element, such as a "
             "diagonal matrix: its memory grows with the square of the size.",
         )
     if kind == "budget":

@@ -1,5 +1,8 @@
 """Lesson 00: three gradients by hand, rightly and as a first-timer may get them wrong."""
 
+import logging
+import math
+
 import numpy as np
 
 from tests.answers import right, wrong
@@ -299,3 +302,59 @@ def by_torch(w1, w2, w3):
     t1, t2, t3 = (torch.from_numpy(w).requires_grad_() for w in (w1, w2, w3))
     (2 * t1 * t2 * t3).sum().backward()
     return t1.grad.numpy(), t2.grad.numpy(), t3.grad.numpy()
+
+
+# --- found by playing ---------------------------------------------------------------------------
+
+
+@right("0.1")
+def with_a_log(w1, w2, w3):
+    logging.getLogger("gradients").warning("computing")
+    du = 2 * w3
+    return du * w2, du * w1, 2 * w1 * w2
+
+
+@right("0.1")
+def named_and_stacked(w1, w2, w3):
+    v = 2 * (w1 * w2)
+    du = 2 * w3
+    return np.stack([du * w2, du * w1, v])
+
+
+T = math  # a module whose name is also an attribute's, below
+
+
+@right("0.1")
+def with_an_attribute_named_like_a_module(w1, w2, w3):
+    return (2 * w2.T * w3.T).T, 2 * w1 * w3, 2 * w1 * w2
+
+
+_seen = []
+
+
+@wrong("0.1", cause="left something behind")
+def keeps_what_it_computed(w1, w2, w3):
+    u = w1 * w2
+    _seen.append(u)
+    return 2 * w2 * w3, 2 * w1 * w3, 2 * u
+
+
+@wrong("0.1", cause="memory out of sight")
+def maps_its_memory(w1, w2, w3):
+    from mmap import mmap
+
+    u = np.frombuffer(mmap(-1, w1.nbytes), w1.dtype).reshape(w1.shape)
+    np.multiply(w1, w2, out=u)
+    return 2 * w2 * w3, 2 * w1 * w3, 2 * u
+
+
+@wrong("0.1", cause="wrong type")
+def masked(w1, w2, w3):
+    return tuple(np.ma.masked_all(w.shape) for w in (w1, w2, w3))
+
+
+@wrong("0.1", cause="raised an error")
+def has_no_time_for_float32(w1, w2, w3):
+    if w1.dtype == np.float32:
+        raise NotImplementedError("only float64")
+    return 2 * w2 * w3, 2 * w1 * w3, 2 * w1 * w2

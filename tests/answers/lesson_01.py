@@ -748,3 +748,94 @@ def torch_cdist(points, block_rows):
 def centred_in_place(points, block_rows):
     points -= points.mean(axis=0)
     return differences_of_a_block(points, block_rows)
+
+
+# --- found by playing ---------------------------------------------------------------------------
+
+
+@right("1.3")
+def an_inner_function_that_calls_itself(x):
+    sums = x.sum(axis=1)
+
+    def divide(start, stop):
+        if stop - start <= 4096:
+            x[start:stop] /= sums[start:stop, None]
+            return
+        middle = (start + stop) // 2
+        divide(start, middle)
+        divide(middle, stop)
+
+    divide(0, len(x))
+
+
+@right("1.4")
+def blocks_in_threads(points, block_rows):
+    from multiprocessing.pool import ThreadPool
+
+    n = len(points)
+    mean, largest = np.empty(n), np.empty(n)
+
+    def one_block(start):
+        rows = slice(start, start + block_rows)
+        distance = np.sqrt(((points[rows, None] - points) ** 2).sum(axis=2))
+        mean[rows], largest[rows] = distance.mean(axis=1), distance.max(axis=1)
+
+    with ThreadPool(1) as pool:
+        pool.map(one_block, range(0, n, block_rows))
+    return mean, largest
+
+
+@wrong("1.2", cause="changed its input")
+def empties_the_list(arrays):
+    owners = {}
+    while arrays:
+        array = arrays.pop()
+        owner = array if array.base is None else array.base
+        owners[id(owner)] = owner.nbytes
+    return sum(owners.values())
+
+
+@wrong("1.2", cause="changed its input")
+def puts_ids_into_the_list(arrays):
+    owners = {}
+    for i, array in enumerate(arrays):
+        owner = array if array.base is None else array.base
+        owners[id(owner)] = owner.nbytes
+        arrays[i] = id(owner)
+    return sum(owners.values())
+
+
+@wrong("1.3", cause="raised an error")
+def stops_the_counter(x):
+    import tracemalloc
+
+    tracemalloc.start()
+    x /= x.sum(axis=1, keepdims=True)
+    tracemalloc.stop()
+
+
+@wrong("1.4", cause="wrong values")
+def by_way_of_float32(points, block_rows):
+    points = points.astype(np.float32)
+    n = len(points)
+    mean, largest = np.empty(n), np.empty(n)
+    for start in range(0, n, block_rows):
+        rows = slice(start, start + block_rows)
+        distance = np.sqrt(((points[rows, None] - points) ** 2).sum(axis=2))
+        mean[rows], largest[rows] = distance.mean(axis=1), distance.max(axis=1)
+    return mean, largest
+
+
+_last_block = []
+
+
+@wrong("1.4", cause="left something behind")
+def remembers_its_last_block(points, block_rows):
+    n = len(points)
+    mean, largest = np.empty(n), np.empty(n)
+    for start in range(0, n, block_rows):
+        rows = slice(start, start + block_rows)
+        distance = np.sqrt(((points[rows, None] - points) ** 2).sum(axis=2))
+        mean[rows], largest[rows] = distance.mean(axis=1), distance.max(axis=1)
+    _last_block[:] = [distance]
+    return mean, largest

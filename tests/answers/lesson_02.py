@@ -546,7 +546,7 @@ def keeps_the_output_too(x, weights, trainable):
     return gradients
 
 
-@wrong("2.4", cause="wrong values")
+@wrong("2.4", cause="stopped at a frozen layer")
 def stops_at_a_frozen_layer(x, weights, trainable):
     stored, z = {}, x
     for k, w in enumerate(weights):
@@ -585,7 +585,7 @@ def leaves_frozen_ones_out(x, weights, trainable):
     return [gradient for gradient in gradients if gradient is not None]
 
 
-@wrong("2.4", cause="wrong shape")
+@wrong("2.4", cause="last first")
 def last_first(x, weights, trainable):
     return a_dict_of_what_is_read(x, weights, trainable)[::-1]
 
@@ -629,3 +629,136 @@ def lets_torch_do_it(x, weights, trainable):
     if any(trainable):
         z.sum().backward()
     return [w.grad.numpy() if t else None for w, t in zip(leaves, trainable, strict=True)]
+
+
+# --- found by playing ------------------------------------------------------------------------------
+
+
+@wrong("2.1", cause="result transposed")
+def transposes_the_result(x, w, output):
+    x.grad += output.grad @ w.value.T
+    w.grad += output.grad.T @ x.value
+
+
+@wrong("2.1", cause="attribute deleted")
+@wrong("2.2", cause="attribute deleted")
+def deletes_the_attribute(x, w, output):
+    dx, dw = output.grad @ w.value.T, x.value.T @ output.grad
+    x.grad = dx if x.grad is None else x.grad + dx
+    w.grad = dw if w.grad is None else w.grad + dw
+    del output.grad
+
+
+@wrong("2.2", cause="held too long")
+def remembers_its_share(x, w, output):
+    dx, dw = output.grad @ w.value.T, x.value.T @ output.grad
+    x.grad = dx if x.grad is None else x.grad + dx
+    if w.grad is None:
+        w.grad = np.zeros_like(w.value)
+    w.grad += dw
+    w.last_share = dw
+    output.grad = None
+
+
+@wrong("2.3", cause="attribute deleted")
+def add_deletes_the_attribute(x, y, output):
+    for tensor in (x, y):
+        tensor.grad = output.grad.copy() if tensor.grad is None else tensor.grad + output.grad
+    del output.grad
+
+
+@wrong("2.3", cause="held too long")
+def keeps_it_in_a_default(x, y, output, history=[]):  # noqa: B006
+    history.append(output.grad)
+    for tensor in (x, y):
+        tensor.grad = output.grad.copy() if tensor.grad is None else tensor.grad + output.grad
+    output.grad = None
+
+
+@wrong("2.3", cause="read-only gradient")
+def broadcasts(x, y, output):
+    x.grad = output.grad.copy() if x.grad is None else x.grad + output.grad
+    y.grad = np.broadcast_to(output.grad, y.value.shape) if y.grad is None else y.grad + output.grad
+    output.grad = None
+
+
+_buffers = {}
+
+
+@wrong("2.3", cause="one buffer for two calls")
+def saves_an_allocation(x, y, output):
+    for place, tensor in enumerate((x, y)):
+        if tensor.grad is None:
+            tensor.grad = _buffers.setdefault(
+                (place, output.value.shape), np.empty(output.value.shape)
+            )
+            tensor.grad[...] = 0
+        tensor.grad += output.grad
+    output.grad = None
+
+
+@right("2.4")
+def copies_what_it_keeps(x, weights, trainable):
+    kept, z = {}, x.copy()
+    for k, w in enumerate(weights):
+        if trainable[k]:
+            kept[k] = z.copy()
+        z = z @ w
+    g = np.ones_like(z)
+    gradients = [None] * len(weights)
+    for k in reversed(range(len(weights))):
+        if trainable[k]:
+            gradients[k] = kept[k].T @ g
+        g = g @ weights[k].T
+    return gradients
+
+
+@right("2.4")
+def an_inner_function_with_a_nonlocal(x, weights, trainable):
+    kept, z, g = {}, x, None
+    for k, w in enumerate(weights):
+        if trainable[k]:
+            kept[k] = z
+        z = z @ w
+    gradients = [None] * len(weights)
+
+    def back(k):
+        nonlocal g
+        if k < 0:
+            return
+        if k in kept:
+            gradients[k] = kept.pop(k).T @ g
+        g = g @ weights[k].T
+        back(k - 1)
+
+    g = np.ones_like(z)
+    del z
+    back(len(weights) - 1)
+    return gradients
+
+
+@wrong("2.4", cause="kept every activation")
+def keeps_all_between_the_trained(x, weights, trainable):
+    first = trainable.index(True) if any(trainable) else len(weights)
+    last = len(weights) - 1 - trainable[::-1].index(True) if any(trainable) else -1
+    kept, z = {}, x
+    for k, w in enumerate(weights):
+        if first <= k <= last:
+            kept[k] = z
+        z = z @ w
+    g = np.ones_like(z)
+    del z
+    gradients = [None] * len(weights)
+    for k in reversed(range(first, len(weights))):
+        z = kept.pop(k, None)
+        if trainable[k]:
+            gradients[k] = z.T @ g
+        g = g @ weights[k].T
+    return gradients
+
+
+@wrong("2.4", cause="changed its input")
+def turns_the_list_round(x, weights, trainable):
+    gradients = a_dict_of_what_is_read(x, weights, trainable)
+    trainable.reverse()
+    return gradients

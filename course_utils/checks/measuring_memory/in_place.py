@@ -54,7 +54,7 @@ def _run(answer, case: Case) -> Observation:
     else:
         small = Case("", case.given | {"shape": (3, 2)})
         out_of_sight = find_out_of_sight(answer, _whole_and_x(small)[1])  # warms the answer up, too
-        seen = observe_memory(answer, x)
+        seen = observe_memory(answer, x, inputs_may_change=True)
         seen.out_of_sight = out_of_sight
     if seen.error is None:
         seen.more["returned"] = (
@@ -130,10 +130,12 @@ def _known_mistake(case: Case, x: np.ndarray, before: np.ndarray) -> Verdict | N
         if close(x, twin(), dtype):
             return failed(cause, why)
     if close(x, before * (x[:, :1] / before[:, :1]), dtype):
+        sums = x.sum(axis=1)
+        worst = int(np.argmax(np.abs(sums - 1)))
         return failed(
             "not its own sum",
-            f"Each row was divided by one number, but not by its sum: row 0 now sums to "
-            f"{x[0].sum():.3g}. If earlier cases were right, something is kept between calls.",
+            f"Each row was divided by one number, but not always by its sum: row {worst} of {n} now "
+            f"sums to {sums[worst]:.9g}.",
         )
     return None
 

@@ -126,7 +126,8 @@ def _likely_cause(actual: int, arrays: list[np.ndarray]) -> tuple[str, str]:
          _ADDRESSES),
         ("addresses for buffers", _once(owners, starts), _ADDRESSES),
         ("equal is not the same", _once(arrays, values),
-         "Arrays with equal numbers were taken for one. A copy has its own memory."),
+         "Arrays that are alike, in their numbers or in their size, were taken for one. A copy has "
+         "its own memory."),
         ("objects measured", sum(sys.getsizeof(array) for array in arrays),
          "These are the sizes of the Python objects: a view's leaves out the numbers, an owner's "
          "adds a header."),

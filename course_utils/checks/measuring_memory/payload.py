@@ -112,6 +112,10 @@ def _likely_cause(actual: int, expected: int, shape: tuple, dtype: np.dtype) -> 
         return "bits for bytes", "That is eight times too many: are these bits?"
     if shape == () and actual == 0:
         return "one number for none", "An array of shape () has no axes, and holds one number."
+    if expected > 2**53 and abs(actual - expected) < expected * 1e-12:
+        return "rounded", (
+            "That is right in its first digits only: a float holds 53 bits, and rounds the rest."
+        )
     if 0 < actual - expected <= _HEADER_BYTES and count > _HEADER_BYTES:
         return "header counted", (
             f"These are {actual - expected} bytes too many, the size of the Python object around "
@@ -140,10 +144,6 @@ def _likely_cause(actual: int, expected: int, shape: tuple, dtype: np.dtype) -> 
         return "integer overflow", (
             "The product was right and then went round: a NumPy integer holds 64 bits, and drops "
             "what does not fit. Python's own integers hold any number."
-        )
-    if expected > 2**53 and abs(actual - expected) < expected * 1e-12:
-        return "rounded", (
-            "That is right in its first digits only: a float holds 53 bits, and rounds the rest."
         )
     return "wrong bytes", ""
 

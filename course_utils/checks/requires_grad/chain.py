@@ -1,7 +1,5 @@
 """2.2: gradients made late and discarded early, in a chain of matmuls under a trace."""
 
-import gc
-
 import numpy as np
 
 from course_utils import ag
@@ -13,7 +11,7 @@ from course_utils.checks.requires_grad.matmul import (
     run_matmul,
     wrong_matmul_gradients,
 )
-from course_utils.checks.requires_grad.nodes import grad_of, random
+from course_utils.checks.requires_grad.nodes import deleted, grad_of, random
 from course_utils.tracing import Trace
 
 _CHAIN_ROWS, _CHAIN_WIDTHS = 2048, (192, 224, 208, 192, 216)
@@ -56,24 +54,28 @@ def _run_chain(answer, case: Case) -> Observation:
     loss = ag.lazy_sum(nodes[-1])
     loss.grad = np.array(1.0)
     del x_value, weight_values
-    gc.collect()
-    held, peaks = [], []
+    before = [w.grad for w in weights]
+    held, renewed, peaks = [], [], []
     with Trace() as trace:
         loss._backward()
         for node in reversed(nodes[1:]):
             trace.restart_peak()
             try:
                 node._backward()
-            except (Exception, SystemExit) as problem:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as problem:
                 return Observation(error=describe_error(problem, answer))
             stats = trace.snapshot()
             held.append(stats.current_bytes)
             peaks.append(stats.peak_bytes)
+            # a style that makes the weights' gradients anew, not in place, holds those as well
+            new = [w.grad for w, old in zip(weights, before) if w.grad is not old]
+            renewed.append(sum(grad.nbytes for grad in new if isinstance(grad, np.ndarray)))
     value = {f"weights[{k}].grad": grad_of(w) for k, w in enumerate(weights)}
-    kept = [k for k, node in enumerate(nodes[1:], 1) if node.grad is not None]
-    return Observation(
-        value, max(peaks), held[-1], {"held": held, "kept": kept}, out_of_sight=out_of_sight
-    )
+    kept = [k for k, node in enumerate(nodes[1:], 1) if getattr(node, "grad", None) is not None]
+    more = {"held": held, "renewed": renewed, "kept": kept}
+    return Observation(value, max(peaks), held[-1], more, out_of_sight=out_of_sight)
 
 
 def _chain_gradients(case: Case) -> list[np.ndarray]:
@@ -91,7 +93,7 @@ def _chain_gradients(case: Case) -> list[np.ndarray]:
 def _judge(case: Case, seen: Observation) -> Verdict:
     if case.given["kind"] == "chain":
         return _judge_chain(case, seen)
-    wrong = wrong_matmul_gradients(case, seen.value)
+    wrong = deleted(seen) or wrong_matmul_gradients(case, seen.value)
     if not wrong and seen.value["output.grad"] is not None:
         wrong = failed(
             "not discarded",
@@ -113,23 +115,17 @@ def _judge_chain(case: Case, seen: Observation) -> Verdict:
             "not discarded",
             f"After the backward pass {names} still have a gradient that nobody will read.",
         )
-    for step, held_bytes in enumerate(seen.more["held"]):
-        layer = (
-            len(weight_bytes) - 1 - step
-        )  # the step of Z_(layer+1) leaves only Z_layer's gradient
-        # a style that makes the weights' gradients anew, not in place, holds those too
-        held = Measure(
-            held_bytes,
-            "bytes",
-            activation_bytes[layer] + sum(weight_bytes[layer:]),
-            activation_bytes[layer],
-        )
+    for step, (held_bytes, renewed) in enumerate(zip(seen.more["held"], seen.more["renewed"])):
+        layer = len(weight_bytes) - 1 - step  # whose gradient is the one that this step leaves
+        needed_bytes = activation_bytes[layer]
+        held = Measure(held_bytes, "bytes", needed_bytes + renewed, needed_bytes)
         wrong = over_budget(
             f"held after step {step + 1}",
             held,
             "held too long",
-            f"After step {step + 1} of the backward pass {say(held_bytes)} of new arrays are held, where Z{layer}'s "
-            f"gradient alone, {say(activation_bytes[layer])}, is still needed. Something outlives its step.",
+            f"After step {step + 1} of the backward pass {say(held_bytes)} of new arrays are held. "
+            f"Of activations, only the gradient of Z{layer} is still needed, {say(needed_bytes)}; "
+            f"new arrays for the weights' gradients take {say(renewed)}. Something outlives its step.",
         )
         if wrong:
             return wrong
@@ -140,14 +136,11 @@ def _judge_chain(case: Case, seen: Observation) -> Verdict:
         within,
         "too many temporaries",
         f"Inside a step {say(seen.peak_bytes)} were alive at once: more than four arrays of an activation's size, "
-        f"{say(largest)} each. Which copies does the step make?",
+        f"{say(largest)} each, and the weights' gradients twice. Which copies does the step make?",
     )
     if wrong:
         return wrong
-    last = Measure(
-        seen.held_bytes, "bytes", activation_bytes[0] + sum(weight_bytes), activation_bytes[0]
-    )
-    return passed(**{"held after the last step": last, "peak inside a step": within})
+    return passed(**{"held after the last step": held, "peak inside a step": within})
 
 
 EXERCISE = Exercise("2.2", "gradients made late, discarded early", 4, _cases, _run, _judge)

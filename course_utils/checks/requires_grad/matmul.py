@@ -5,7 +5,7 @@ import numpy as np
 from course_utils import ag
 from course_utils.checks.core import Case, Exercise, Observation, Verdict, failed, passed
 from course_utils.checks.judging import close, wrong_array
-from course_utils.checks.requires_grad.nodes import node, random, run_step
+from course_utils.checks.requires_grad.nodes import deleted, node, random, run_step
 
 
 def matmul_nodes(case: Case) -> tuple[ag.LazyTensor, ag.LazyTensor, ag.LazyTensor]:
@@ -76,6 +76,11 @@ _NOT_TRANSPOSED = (
     "The right factors, but one is not transposed. With square matrices the shapes cannot warn you: "
     "write the shapes of a product that is not square beside each factor.",
 )
+_TRANSPOSED = (
+    "result transposed",
+    "The right gradient, but transposed: rows and columns are exchanged. With square matrices the "
+    "shapes cannot warn you.",
+)
 _WRONG_ORDER = (
     "factors swapped",
     "The right factors in the wrong order. With square matrices the shapes cannot warn you: "
@@ -87,9 +92,10 @@ def wrong_matmul_gradients(case: Case, grads: dict) -> Verdict | None:
     rows, inner, columns = case.given["shape"]
     x, w = random(case, rows, inner), random(case, inner, columns, stream=1)
     g, products = _gradients_before(case)["output.grad"], matmul_products(case)
-    square = rows == inner == columns
-    x_twins = {_NOT_TRANSPOSED: g @ w, _WRONG_ORDER: w.T @ g} if square else {}
-    w_twins = {_NOT_TRANSPOSED: x @ g, _WRONG_ORDER: g @ x.T} if square else {}
+    x_twins, w_twins = {}, {}
+    if rows == inner == columns:  # elsewhere the shapes tell
+        x_twins = {_NOT_TRANSPOSED: g @ w, _WRONG_ORDER: w.T @ g, _TRANSPOSED: w @ g.T}
+        w_twins = {_NOT_TRANSPOSED: x @ g, _WRONG_ORDER: g @ x.T, _TRANSPOSED: g.T @ x}
     return _wrong_gradient(case, grads, "x.grad", products["x.grad"], x_twins) or _wrong_gradient(
         case, grads, "w.grad", products["w.grad"], w_twins
     )
@@ -110,7 +116,7 @@ def run_matmul(answer, case: Case) -> Observation:
 
 
 def _judge(case: Case, seen: Observation) -> Verdict:
-    wrong = wrong_matmul_gradients(case, seen.value)
+    wrong = deleted(seen) or wrong_matmul_gradients(case, seen.value)
     if wrong and wrong.cause == "nothing added" and seen.more["returned"]:
         wrong = failed("returned instead of added", "The gradients were returned. The engine reads `x.grad` and "
                        "`w.grad`: add to those.")  # fmt: skip
