@@ -65,10 +65,12 @@ class Report:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        header = "".join(f'<th scope="col">{h}</th>' for h in ("", "status", "found", "meaning"))
+        left = 'style="text-align: left"'
+        heads = ("", "status", "found", "meaning")
+        header = "".join(f'<th scope="col" {left}>{head}</th>' for head in heads)
         body = "".join(
             f'<tr><th scope="row">{html.escape(row[0])}</th>'
-            + "".join(f'<td style="text-align: left">{html.escape(cell)}</td>' for cell in row[1:])
+            + "".join(f"<td {left}>{html.escape(cell)}</td>" for cell in row[1:])
             + "</tr>"
             for row in self.rows()
         )

@@ -1,13 +1,13 @@
 # %% [markdown]
 # # 00 Start here
 #
-# A model that does not fit into memory does not train. One that fits, but moves
-# its data carelessly, trains slowly while the processor waits. This course is
-# about both: the bytes that a computation holds, and the bytes that it moves.
+# A model that does not fit into memory does not train. One that fits, but moves its
+# data carelessly, trains slowly while the processor waits. This course is about both:
+# the bytes that a computation holds, and the bytes that it moves.
 #
-# You will count them. You write down what you expect, then you measure it. Your
-# own code is measured too: an answer with the right values that takes too much
-# memory is not yet right.
+# You will count them. You write down what you expect, then you measure it. Your own
+# code is measured too: an answer with the right values that takes too much memory is
+# not yet right.
 #
 # This lesson shows where the course leads and how it works, and ends with a first
 # exercise. Run each cell with Shift+Enter.
@@ -43,16 +43,16 @@ def peak_mb(attention, tokens):
 print(f"{peak_mb(dense, 1024):.1f} MB")
 
 # %% [markdown]
-# Now eight times as many tokens: 8,192. How many megabytes will that take? Put a
-# number in the place of the dots. A guess is fine, and nobody grades it; what
-# counts is that you made it *before* you saw the answer.
+# Now eight times as many tokens: 8,192. How many megabytes will that take? Put a number
+# in the place of the dots. A guess is fine, and nobody grades it; what counts is that
+# you made it *before* you saw the answer.
 
 # %%
 predict("0.a", 537, unit="MB")
 
 # %% [markdown]
-# Torch has a second way to compute attention. It works through the matrix block by
-# block, and never has all of it. We measure both ways.
+# Torch has a second way to compute attention, after Dao et al. 2022 (L12-02). It works
+# through the matrix block by block, and never has all of it. We measure both ways.
 
 # %%
 from torch.nn.functional import scaled_dot_product_attention
@@ -78,8 +78,8 @@ growth(
 )
 
 # %% [markdown]
-# Both axes are logarithmic, so a power of $N$ is a straight line, and its exponent
-# is the slope. Look at the last doubling.
+# Both axes are logarithmic, so a power of $N$ is a straight line, and its exponent is
+# the slope. Look at the last doubling.
 
 # %%
 for name, mb in peaks.items():
@@ -92,26 +92,27 @@ print(f"largest difference of the results: {difference.abs().max():.0e}")
 
 # %% [markdown]
 # The dense way grows with the square: twice the tokens, 4.00 times the memory. The
-# other grows no faster than the sequence. It holds the result, which has a row for
-# each token, and some blocks whose size stays the same.
+# other grows no faster than the sequence. It holds the result, which has a row for each
+# token, and some blocks whose size stays the same.
 #
 # And it is no approximation: the results differ by rounding only, as the last line
 # shows.
 #
 # That lower line is where this course leads. In the end you will have written such an
-# attention yourself, first in NumPy, where every byte that moves is counted, then on
-# a GPU. Before that you will train networks without keeping all that their backward
-# pass asks for. And of a program that you have not run yet, you will be able to say
-# how many bytes it must hold, and how many it must move.
+# attention yourself, first in NumPy, where every byte that moves is counted, then on a
+# GPU. Before that you will train networks without keeping all that their backward pass
+# asks for. And of a program that you have not run yet, you will be able to say how many
+# bytes it must hold, and how many it must move.
 
 # %% [markdown]
 # ## The memory wall
 #
-# What fills the memory when a model trains? The lecture opens with two published
-# plots (L12-01: Sohoni et al. 2019; Jain et al. 2020). Both say: mostly not the
-# weights. Mostly *activations*, the intermediate results that the forward pass
-# leaves for the backward pass. Let us see it with our own eyes, on a block of a
-# transformer that is 256 numbers wide.
+# What fills the memory when a model trains? The lecture opens with two published plots
+# (L12-01: Sohoni et al. 2019; Jain et al. 2020). (A mark such as L12-01 stands for a
+# figure or a claim of the lectures that this course follows; `docs/figures.md` lists
+# them.) Both say: mostly not the weights. Mostly *activations*, the intermediate
+# results that the forward pass leaves for the backward pass. Let us see it with our own
+# eyes, on a block of a transformer that is 256 numbers wide.
 
 # %%
 width, length = 256, 256  # numbers a token, tokens a sequence
@@ -124,10 +125,9 @@ training_bytes = 4 * weights_bytes  # weights, gradients, and Adam's two average
 print(f"weights {weights_bytes / 1e6:.2f} MB, training {training_bytes / 1e6:.2f} MB")
 
 # %% [markdown]
-# In training each weight is there four times: itself, its gradient, and the two
-# running averages that Adam keeps. That much is fixed. Activations are not: every
-# sequence in the batch leaves its own. A sequence here is 256 tokens of 256
-# numbers.
+# In training each weight is there four times: itself, its gradient, and the two running
+# averages that Adam keeps. That much is fixed. Activations are not: every sequence in
+# the batch leaves its own. A sequence here is 256 tokens of 256 numbers.
 #
 # With how many sequences do the activations take as much as the 12.64 MB that are
 # fixed?
@@ -161,13 +161,13 @@ print(f"weights: {weights_bytes / 4 / width**2:.2f} times the width squared")
 print(f"kept of each token: {numbers_per_token / width:.2f} times the width")
 
 # %% [markdown]
-# The two factors are almost the same. With each weight there four times, both sides
-# are equal when the batch has four times as many *tokens* as the block is wide. Real
-# training batches have many more. The plots are right, and now you know the rule
-# behind them.
+# The two factors are almost the same. With each weight there four times, both sides are
+# equal when the batch has four times as many *tokens* as the block is wide. Training
+# batches have many more, counted over all devices. The plots are right, and now you
+# know the rule behind them.
 #
-# The lecture's second thesis is that moving data is costly (L12-03). Compare two
-# jobs: adding two long vectors, and multiplying two square matrices.
+# The lecture's second thesis is that moving data is costly (L12-03). Compare two jobs:
+# adding two long vectors, and multiplying two square matrices.
 
 # %%
 from timeit import repeat
@@ -187,17 +187,17 @@ print(f"Measured with {torch.get_num_threads()} threads on {machine_name()}")
 
 # %% [markdown]
 # It is the same processor. While it adds, it mostly waits, since every number that
-# arrives is used once. In the product each is used 1,024 times, so there is work
-# enough until the next one comes. (We counted each matrix as moved once. What it takes
-# for that to be true is a lesson of its own.)
+# arrives is used once. In the product each is used 1,024 times, so there is work enough
+# until the next one comes. (We counted each matrix as moved once. What it takes for
+# that to be true is a lesson of its own.)
 #
 # Memory is scarce, and moving it is slow. Together they make the choice that runs
 # through this course, and the lecture's notes have it in one line (GN-01):
 #
 # $$L = 2\,(w_1 w_2)\,w_3, \qquad u = w_1 w_2, \quad v = 2u, \quad L = v\,w_3.$$
 #
-# The notes write $\partial L/\partial w_3 = w_3$. Nudge $w_3$, and see by what
-# factor $L$ follows.
+# Our transcript of the notes reads $\partial L/\partial w_3 = w_3$. Nudge $w_3$, and
+# see by what factor $L$ follows.
 
 # %%
 def loss(w1, w2, w3):
@@ -209,16 +209,16 @@ slope = (loss(w1, w2, w3 + nudge) - loss(w1, w2, w3 - nudge)) / (2 * nudge)
 print(f"dL/dw3 = {slope:.3f}   w3 = {w3}   v = {2 * w1 * w2}")
 
 # %% [markdown]
-# It is $v$. A slip of the pen: the same notes go on to say that $v$ must be stored.
-# The slopes of the other steps are $\partial L/\partial v = w_3$,
+# It is $v$, not $w_3$: a slip of the transcript, for the same notes go on to say that
+# $v$ must be stored. The slopes of the other steps are $\partial L/\partial v = w_3$,
 # $\partial v/\partial u = 2$ and $\partial u/\partial w_1 = w_2$.
 #
 # The forward pass makes $v$, and the backward pass reads it, perhaps much later. For
 # the time between there are two ways. **Store** it, which holds memory all the while.
 # Or throw it away and **recompute** it from $w_1$ and $w_2$, which takes operations.
 # The notes give a rule of thumb (GN-25): recompute where the processor waits for
-# memory, store where memory waits for the processor. You have just seen one job of
-# each kind.
+# memory, store where memory waits for the processor. You have just seen one job of each
+# kind.
 
 # %% [markdown]
 # ## What your machine has
@@ -231,30 +231,29 @@ from course_utils.hardware import doctor
 doctor()
 
 # %% [markdown]
-# Each line says what is there, or what its absence means. "Absent, fine" is meant as
-# it stands: the course does without. If something is *missing*, its line says what to
-# do.
+# Each line says what is there, or what its absence means. "Absent, fine" is meant as it
+# stands: the course does without. If something is *missing*, its line says what to do.
 #
-# Times depend on the machine, so wherever this course shows one, it names its
-# machine. Bytes hardly do: your counts will agree with ours.
+# Times depend on the machine, so wherever this course shows one, it names its machine.
+# Bytes hardly do: your counts will agree with ours.
 
 # %% [markdown]
 # ## How the exercises work
 #
-# You know predictions by now. An exercise asks for a function: its formula, what
-# goes in, what comes out. You write it in the place marked `YOUR CODE HERE`, and
-# the cell below checks it. A check ends in one of four ways.
+# You know predictions by now. An exercise asks for a function: its formula, what goes
+# in, what comes out. You write it in the place marked `YOUR CODE HERE`, and the cell
+# below checks it. A check ends in one of four ways.
 #
 # - **not attempted**: the stub is still there.
 # - **passed**.
-# - **failed**: it tells what was expected, what came, and a likely cause. Failing
-#   costs nothing. Check as often as you like.
+# - **failed**: it tells what was expected, what came, and a likely cause. Failing costs
+#   nothing. Check as often as you like.
 # - **not verifiable here**: this machine lacks what the check needs, and it says what.
 #
 # Where memory is graded there is a **budget**: the most that your function may have
-# alive at any moment, beyond its inputs. It has room for every honest way of
-# writing the answer. There is a floor too. A peak lower than the result itself
-# means that memory was taken where nobody counts it.
+# alive at any moment, beyond its inputs. It has room for every honest way of writing
+# the answer. There is a floor too. A peak lower than the result itself means that
+# memory was taken where nobody counts it.
 #
 # Hints are folded up below, the general one first. None of them is the answer.
 #
@@ -266,8 +265,8 @@ doctor()
 # %% [markdown]
 # ## Reverse mode on a page
 #
-# Nearly every number in this course is caused by the backward pass. So here it is
-# at its smallest, on the example of the lecture (AD1-11):
+# Nearly every number in this course is caused by the backward pass. So here it is at
+# its smallest, on the example of the lecture (AD1-11):
 #
 # $$f(w_1, w_2) = \Big(\sin\frac{2\pi w_1}{w_2} + \frac{3 w_1}{w_2} - e^{2 w_2}\Big)
 # \Big(\frac{3 w_1}{w_2} - e^{2 w_2}\Big).$$
@@ -291,11 +290,10 @@ def forward(w1, w2):
     return {"z1": z1, "z2": z2, "z3": z3, "z4": z4, "z5": z5, "z6": z6}
 
 # %% [markdown]
-# Reverse mode (AD1-16) runs this forward and stores every $z$. Then it walks back
-# from the last line to the first. For each value it asks: if this one changed a
-# little, by how much would $f$ change? Call that $d$. A value acts on $f$ through
-# its *children*, the values that were made from it (AD1-12), so its $d$ is a sum over
-# them (AD1-15):
+# Reverse mode (AD1-16) runs this forward and stores every $z$. Then it walks back from
+# the last line to the first. For each value it asks: if this one changed a little, by
+# how much would $f$ change? Call that $d$. A value acts on $f$ through its *children*,
+# the values that were made from it (AD1-12), so its $d$ is a sum over them (AD1-15):
 #
 # $$d_t = \sum_{c \text{ child of } t} d_c \, \frac{\partial z_c}{\partial z_t}.$$
 #
@@ -333,8 +331,8 @@ for name, by_hand, nudged in zip(("df/dw1", "df/dw2"), backward(w2, z), slopes):
     print(f"{name}: reverse mode {by_hand:.6f}, nudged {nudged:.6f}")
 
 # %% [markdown]
-# Now the question. Throw one stored value away at a time, and see whether the
-# backward pass misses it.
+# Now the question. Throw one stored value away at a time, and see whether the backward
+# pass misses it.
 
 # %%
 read = []
@@ -364,9 +362,9 @@ computation_graph(
 
 # %% [markdown]
 # A sum needs nothing: its slopes are constants, so $z_2$ need not be kept. A product
-# needs both of its factors, $z_4$ and $z_5$. The exponential is its own slope and
-# needs its result, $z_3$. The sine needs its argument, $z_1$. Nothing reads $z_6$. (The
-# input $w_2$ is read too, but inputs are there anyway.)
+# needs both of its factors, $z_4$ and $z_5$. The exponential is its own slope and needs
+# its result, $z_3$. The sine needs its argument, $z_1$. Nothing reads $z_6$. (The input
+# $w_2$ is read too, but inputs are there anyway.)
 #
 # So "store all of $z$", as the algorithm says, is more than it takes. Here each is a
 # single number. Let it be an array of a hundred megabytes, and you see what the marks
@@ -392,15 +390,14 @@ print(f"both together: {(there + back) / there:.2f} times the forward pass")
 
 # %% [markdown]
 # The theorem (AD1-10, after Baur and Strassen, 1983) promises at most 5 times, however
-# many inputs there are. Nudging needs two forward passes *for every input*. That is
-# why networks with billions of weights can be trained at all. The price is paid in
-# memory.
+# many inputs there are. Nudging needs two forward passes *for every input*. That is why
+# networks with billions of weights can be trained at all. The price is paid in memory.
 
 # %% [markdown]
 # ### Exercise 0.1 - reverse mode by hand - 2 points, easy, 8 min
 #
-# Your turn, with arrays. Take the lecture's example again, now element by element,
-# and summed up in the end:
+# Your turn, with arrays. Take the lecture's example again, now element by element, and
+# summed up in the end:
 #
 # $$u = w_1 w_2, \qquad v = 2u, \qquad L = \sum_i v_i \, w_{3,i}.$$
 #
@@ -448,9 +445,9 @@ check("0.1", gradients)
 # </details>
 
 # %% [markdown]
-# What did your answer hold, and when? Each row is one of your lines, and each block
-# an array that is alive after it. Hatched is what lived only *during* a line. The
-# inputs are not counted.
+# What did your answer hold, and when? Each row is one of your lines, and each block an
+# array that is alive after it. Hatched is what lived only *during* a line. The inputs
+# are not counted.
 
 # %%
 from course_utils.plots import memory_timeline
@@ -461,8 +458,8 @@ with needs("0.1"):
 
 # %% [markdown]
 # In the last row, three of the blocks are the answer. Whatever stands beside them,
-# there or on the way, was a choice. You will see many of these figures,
-# and learn to make them narrower.
+# there or on the way, was a choice. You will see many of these figures, and learn to
+# make them narrower.
 
 # %% [markdown]
 # ## Where to go next

@@ -6,8 +6,9 @@
 # what a single line takes on its way, and because of whom an array is still alive.
 #
 # This lesson gives you the instruments for that. On the way you write four functions. Some have a
-# memory budget, and are held to it by measurement. Allow about 75 minutes, of which the exercises
-# take 48.
+# memory budget, and are held to it by measurement.
+#
+# Core: four exercises, 12 points, about 90 minutes with the reading.
 #
 # Before most measurements you are asked for a **prediction**. Put a number in place of the `...`,
 # even a bad one, and run the cell. The predictions that fail are the ones you will remember.
@@ -65,7 +66,7 @@ for name, array in {"X": X, "X[0]": row, "X.T": X.T, "X[:, ::2]": X[:, ::2]}.ite
 # gives the small object, whatever that looks at. `nbytes` gives what it looks at, whoever owns
 # it.
 #
-# Neither says how much memory comes free when you let go of `row`. That third number is the one
+# Neither tells how much memory you get back when `row` is gone. That third number is the one
 # that matters, and you will compute it in section 4.
 #
 # How good a bargain is an array? Here are the same million numbers as a Python list.
@@ -492,8 +493,8 @@ end_trace()
 print_trace_stats(shown)
 
 # %% [markdown]
-# You gave that array no name, and it is still there. What a cell shows as its result is kept in a
-# list called `Out`, until the kernel ends. Give large results a name, or end the line with a
+# You gave that array no name, and it is still there. What a cell shows as its result is kept in
+# `Out`, until the kernel ends. Give large results a name, or end the line with a
 # semicolon.
 
 # %% [markdown]

@@ -1,12 +1,11 @@
 # %% [markdown]
 # # 02 `requires_grad`: gradients that nobody reads
 #
-# A chain of matrix products is trained. Half of the memory that its forward pass takes
-# holds nothing but zeros. In this lesson you find these zeros, ask of every array who
-# will read it and when it is read for the last time, and let go of it there: first of
-# gradients, then of activations. The engine is the lecture's, and so are the numbers
-# (CS 577, lecture 12, figures L12-16 to L12-33): you will see them come out of your
-# machine, and see which of them say less than they seem to.
+# A chain of matrix products is trained. In this lesson you ask of every array in it who
+# will read it and when it is read for the last time, and you let go of it there: first
+# of gradients, then of activations. The engine is the lecture's, and so are the numbers
+# (CS 577, lecture 12, figures L12-16 to L12-33, listed in `docs/figures.md`): you will
+# see them come out of your machine, and see which of them say less than they seem to.
 #
 # Core: four exercises, 13 points, about 90 minutes with the reading.
 
@@ -32,19 +31,20 @@ MB = 10**6
 # %% [markdown]
 # ## The engine
 #
-# A node has a value and a gradient. This is how the lecture's `Tensor` begins, and how
-# two of them are multiplied:
+# The engine is one class and a few operations. A `Tensor` is a node of the
+# computation's graph: this is how it begins, and how it sends gradients back (L12-16,
+# L12-25).
 
 # %%
-show_source(ag.Tensor.__init__, ag.matmul)
+show_source(ag.Tensor.__init__, ag.Tensor.backward)
 
 # %% [markdown]
-# Read the first two lines of `__init__` as a bill. `1.0 * value` makes a new array, so
-# the node owns its numbers. `zeros_like` makes a second one of the same size at once,
-# before anybody knows whether it will be used.
+# `ag.matmul(x, w)` makes a node from the product of two values, with `(x, w)` as its
+# inputs, and gives it a `_backward`: its step of the backward pass, which you will
+# write yourself in a moment.
 #
 # Our network is the lecture's: three matrix products and a sum, $Z_k = Z_{k-1} W_k$,
-# with $Z_0 = X$.
+# with $Z_0 = X$ (L12-17 to L12-19).
 
 # %%
 rng = np.random.default_rng(12)
@@ -63,8 +63,9 @@ x, weights = make_chain(layers=3, rows=16000, width=250)
 print(f"one activation: {x.value.nbytes / MB} MB, one weight: {weights[0].value.nbytes / MB} MB")
 
 # %% [markdown]
-# The trace starts after input and weights were made, so it counts only what the forward
-# pass adds. It prints whole megabytes of $10^6$ bytes, the rest cut off.
+# The lecture traces the forward pass (L12-20). Its trace starts after input and weights
+# were made, so it counts only what the forward pass adds. It prints whole megabytes of
+# $10^6$ bytes, the rest cut off.
 #
 # **Predict**: how many MB will it print after the third product?
 
@@ -92,8 +93,11 @@ measured("2.a", mem_usage_forward[2].current_bytes // MB)
 
 # %% [markdown]
 # 64, 128, 192, as in the lecture (L12-21). If you said 96, you counted the activations,
-# which is what most people do. The other half are the gradients. The last snapshot,
-# after the sum, shows how little a loss takes:
+# which is what most people do. Read the first two lines of `__init__` again, as a bill:
+# `1.0 * value` makes a new array, so that the node owns its numbers, and `zeros_like`
+# makes a second one of the same size, before anybody knows whether it will be used.
+# Half of this memory holds nothing but zeros. The last snapshot, after the sum, shows
+# how little a loss takes:
 
 # %%
 added = mem_usage_forward[3].current_bytes - mem_usage_forward[2].current_bytes
@@ -136,12 +140,12 @@ memory_timeline(forward_timeline(x, weights), titles=["forward, a gradient for e
 # = \langle G\,W^\top,\; dX\rangle + \langle X^\top G,\; dW\rangle .$$
 #
 # What stands beside $dX$ is the gradient of $X$; what stands beside $dW$ is that of $W$
-# (L12-23). The shapes agree to no other order of the factors: $(B, M)(M, N)$ and
+# (L12-23). The shapes allow no other order of the factors: $(B, M)(M, N)$ and
 # $(N, B)(B, M)$. Unless all three sizes are equal. Then every wrong order fits too,
 # which is why tests with square matrices find so little.
 
 # %% [markdown]
-# ### Exercise 2.1 - the backward of a matmul - 2 points, easy, 8 min
+# ### Exercise 2.1 - the backward of a matmul - 2 points, easy, 5 min
 #
 # Write the step that the node `output` $= XW$ takes in the backward pass. All three are
 # nodes with `.value` and `.grad`, and all three gradients exist:
@@ -226,10 +230,10 @@ print([bool(np.array_equal(w.grad, h)) for w, h in zip(weights, honest)])
 # forward pass on is an accident of the engine.
 
 # %% [markdown]
-# ## What three zeros prove
+# ## What a trace proves
 #
-# The lecture comes to the same conclusion by another way: it traces the backward pass,
-# and takes the conclusion from what it prints.
+# The lecture comes to the same conclusion by another way: it traces the backward pass
+# (L12-26), and takes the conclusion from what it prints.
 #
 # **Predict**: the trace now begins right before the backward pass. How many MB does it
 # print after the first product's step?
@@ -238,13 +242,15 @@ print([bool(np.array_equal(w.grad, h)) for w, h in zip(weights, honest)])
 predict("2.b", 0, unit="MB")
 
 # %%
-def backward_traced(loss):
+def backward_traced(loss, discard=False):
     loss.grad = np.array(1.0)
     steps = [node for node in reversed(loss.topological_sort()) if node.inputs]
     mem_usage = []
     start_trace()
     for node in steps:
         node._backward()
+        if discard:
+            node.grad = None
         mem_usage.append(snapshot_trace())
     end_trace()
     return mem_usage
@@ -258,17 +264,17 @@ for i, stats in enumerate(mem_usage_backward):
 measured("2.b", mem_usage_backward[1].current_bytes // MB)
 
 # %% [markdown]
-# Zero after every step, as in the lecture (L12-27). "So a gradient is not needed after
-# its step", it goes on (L12-28). That is true, as you have just seen, but *these zeros
-# do not say it*. They say that no new array was alive after a step, and how could one
-# be? All gradients were allocated in the forward pass, before this trace began. Here is
-# a backward pass that hoards every gradient to the end. It prints the same:
+# Zero after every step, the sum's and the products', as in the lecture (L12-27). "So a
+# gradient is not needed after its step", it goes on (L12-28). That is true, as you have
+# just seen, but *these zeros do not say it*. They say that no new array was alive after
+# a step, and how could one be? All gradients were allocated in the forward pass, before
+# this trace began. So let one backward pass keep every gradient to the end, as this
+# engine does, and another drop each after its step. Can the trace tell them apart?
 
 # %%
-loss = fresh_loss()
-hoard = [node.grad for node in loss.topological_sort()]  # nobody may free these now
-print([stats.current_bytes // MB for stats in backward_traced(loss)], "MB")
-del hoard
+for discard in (False, True):
+    printed = [s.current_bytes // MB for s in backward_traced(fresh_loss(), discard)]
+    print(printed, "MB, each gradient dropped after its step:", discard)
 
 # %% [markdown]
 # A measurement that comes out the same whether the claim holds or not is no evidence
@@ -306,8 +312,8 @@ activation_bytes = lazy_x.value.nbytes
 print(f"one activation: {activation_bytes / MB} MB")
 
 # %% [markdown]
-# **Predict**: what will the trace print after the fourth product? (Whole MB, the rest
-# cut off.)
+# **Predict**: what will the trace print after the fourth product, layer 3? (Whole MB,
+# the rest cut off.)
 
 # %%
 predict("2.c", 131, unit="MB")
@@ -339,7 +345,8 @@ measured("2.c", mem_usage_lazy[3].current_bytes // MB)
 # And the backward pass? The step as it was, on an `x` whose gradient nobody has made:
 
 # %%
-loss_of_lazy = ag.sum(ag.matmul(lazy_x, lazy_weights[0]))
+new_x, (new_w,) = make_chain(1, 4, 3, ag.LazyTensor, requires_grad=True)
+loss_of_lazy = ag.sum(ag.matmul(new_x, new_w))
 try:
     loss_of_lazy.backward()
 except TypeError as error:
@@ -431,7 +438,9 @@ del eager_x, eager_weights
 
 # %%
 with needs("2.2"):
+    lazy_x, lazy_weights = make_chain(5, 4000, 1024, ag.LazyTensor, requires_grad=True)
     matmul = partial(ag.lazy_matmul, backward=lazy_matmul_backward)
+
     lazy_held, lazy_peak = training_step(lazy_x, lazy_weights, matmul, ag.lazy_sum)
     print("held:", [bytes_ // MB for bytes_ in lazy_held], "MB")
     print(f"peak: {lazy_peak / MB:.1f} MB, {lazy_peak / eager_peak:.2f} of the eager one")
@@ -580,13 +589,31 @@ with needs("2.3"):
 # %%
 predict("2.d", 2, unit="activations")
 
+# %% [markdown]
+# torch knows what it will read: every tensor that a step puts aside for its backward
+# goes through a hook (`torch.autograd.graph.saved_tensors_hooks`). `saved_bytes` adds
+# them up, without the weights, which are there anyway.
+
 # %%
-layers, trained = 8, {3, 6}
-read = [f"Z{k - 1}" for k in range(1, layers + 1) if k in trained]
-print(f"dW_k reads Z_(k-1); so the backward pass reads {read}")
-measured("2.d", len(read))
+def saved_activations(trainable, rows=4000, width=250):
+    """How many activations torch saves for the backward pass of a chain."""
+    weights = [torch.randn(width, width, requires_grad=t) for t in trainable]
+    x = torch.randn(rows, width)
+
+    def forward():
+        z = x
+        for w in weights:
+            z = z @ w
+        return z
+
+    return saved_bytes(forward, parameters=weights) / x.nbytes
+
+
+measured("2.d", saved_activations([k in (3, 6) for k in range(1, 9)]))
 
 # %% [markdown]
+# Two: $Z_2$ for $W_3$ and $Z_5$ for $W_6$.
+#
 # The frozen weights themselves are still read: $G$ must pass through them on its way
 # down. Only below the *lowest* trained weight does the backward pass have nothing left
 # to do. (That is for a chain of products. A nonlinearity between them reads its own
@@ -604,10 +631,16 @@ measured("2.d", len(read))
 # - return a list, one item for each weight: its gradient, or `None` if it is frozen;
 # - change nothing that you are given.
 #
-# **Budget**: the activations that the trainable weights read, three arrays of an
-# activation's size beside them (check: 3.5), and the gradients that you return (check:
-# twice). With eight layers of which the last is trained, that is four activations and a
-# half; the forward pass alone makes eight.
+# **Budget**, for the peak:
+#
+# | | how many |
+# |---|---|
+# | activations that the trainable weights read | one for each trainable weight |
+# | beside them, arrays of an activation's size | 3.5 |
+# | gradients that you return | each twice |
+#
+# With eight layers of which the last is trained, that is four activations and a half;
+# the forward pass alone makes eight. Afterwards only the gradients may be alive.
 
 # %%
 def train_step(
@@ -625,10 +658,10 @@ def train_step(
 
     gradients = [None] * len(weights)
     for k in reversed(range(len(weights))):
-        if not kept:
-            break  # nothing below is trained
         if k in kept:
             gradients[k] = kept.pop(k).T @ g
+        if not kept:
+            break  # nothing below is trained
         g = g @ weights[k].T
     return gradients
     ### END SOLUTION
@@ -696,41 +729,26 @@ print("z is no leaf and does not retain its own:", z.retains_grad)
 # built in exercise 2.2. And under `torch.no_grad()` nothing is recorded at all, so
 # nothing is kept for a backward pass that will not come.
 #
-# What torch saves can be counted: every tensor that a step puts aside for its backward
-# goes through a hook (`torch.autograd.graph.saved_tensors_hooks`), and `saved_bytes` adds
-# them up.
-
-# %%
-def saved_activations(trainable, rows=4000, width=250):
-    """Bytes that torch saves for the backward pass, weights apart."""
-    weights = [torch.randn(width, width, requires_grad=t) for t in trainable]
-
-    def forward(z):
-        for w in weights:
-            z = z @ w
-        return z
-
-    return saved_bytes(lambda: forward(torch.randn(rows, width)), parameters=weights)
-
+# And what is saved follows: count it again, for other choices of what is trained.
 
 # %%
 for trainable in ([True] * 8, [False] * 7 + [True], [True] + [False] * 7, [False] * 8):
     kinds = "".join("T" if t else "." for t in trainable)
-    print(f"{kinds}  saved: {saved_activations(trainable) / MB:4.0f} MB")
+    print(f"{kinds}  saved: {saved_activations(trainable):.0f} activations")
 with torch.no_grad():
-    print(f"TTTTTTTT  saved: {saved_activations([True] * 8) / MB:4.0f} MB, under no_grad")
+    print(f"TTTTTTTT  saved: {saved_activations([True] * 8):.0f}, under no_grad")
 
 # %% [markdown]
-# An activation here has 4 MB. torch keeps one for each trained weight and none for a
-# frozen one: the rule of exercise 2.4, whichever layer it is.
+# torch keeps one for each trained weight and none for a frozen one: the rule of
+# exercise 2.4, whichever layer it is.
 #
 # ## What to take along
 #
 # A gradient of an activation is needed from the step that makes it to its own step; an
 # activation, until the gradient of the weight that met it. Holding anything longer is a
 # choice. On this chain the choice cost half of the forward pass. And a trace answers
-# only the question that it was asked: three zeros said nothing about gradients that had
-# been there before it began.
+# only the question that it was asked: zeros said nothing about gradients that had been
+# there before it began.
 #
 # What remains are the activations that *are* read, one for each trained layer, and they
 # wait through the whole forward pass. Lesson 03 throws them away as well, and computes

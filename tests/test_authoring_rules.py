@@ -62,9 +62,13 @@ BROKEN = {  # what is wrong -> (source, line, words of the message)
     "unknown": (
         exercise(HEADING.replace("1.1", "1.9"), check='# %%\ncheck("1.9", f)\n'), 14, "no such",
     ),
-    "other points": (exercise(HEADING.replace("2 points", "3 points")), 5, "3 points here, 2 in"),
+    "other points": (exercise(HEADING.replace("2 points", "3 points")), 5, "points 3 here, 2 in"),
     "needs an unknown one": (
         exercise() + '\n# %%\nwith needs("1.7"):\n    f(1)\n', 17, "no such exercise",
+    ),
+    "markers in text": (
+        f"{TITLE}\n# %% [markdown]\n# ### BEGIN SOLUTION\n# 42\n# ### END SOLUTION\n",
+        5, "a marker in a text cell",
     ),
     "solution without exercise": (f"{TITLE}\n{ANSWER}", 5, "outside an exercise"),
     "solution after the check": (

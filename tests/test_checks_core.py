@@ -210,3 +210,53 @@ def test_a_hidden_library_fails_the_check():
         DOUBLE, Case("x", {"n": 3}), Observation(value=1, out_of_sight="torch")
     )
     assert verdict.cause == "memory out of sight" and "torch" in verdict.diagnosis
+
+
+def test_held_is_what_outlives_the_call_for_good():
+    def with_a_ring(a):
+        big = a + 1
+
+        def inner(n):
+            return inner(n - 1) + big[0] if n else 0.0
+
+        return inner(2)
+
+    seen = observe_memory(with_a_ring, np.ones(100_000))
+    assert seen.held_bytes < 100 and seen.peak_bytes >= 800_000
+
+
+def test_whoever_stops_the_counter_is_told():
+    import tracemalloc
+
+    def stops(a):
+        tracemalloc.stop()
+        return a
+
+    seen = observe_memory(stops, np.ones(3))
+    assert "tracemalloc was stopped" in seen.error.message
+    assert not tracemalloc.is_tracing()
+
+
+def test_a_list_that_was_emptied_or_refilled_is_a_changed_input():
+    arrays = [np.ones(3), np.ones(2)]
+    assert observe(lambda items: items.pop(), list(arrays)).changed_input
+    assert observe(lambda items: items.__setitem__(0, None), list(arrays)).changed_input
+    assert observe(lambda flags: flags.reverse(), [True, False]).changed_input
+    assert not observe(lambda items: len(items), list(arrays)).changed_input
+
+
+def test_a_profiler_in_c_is_left_alone():
+    import cProfile
+
+    profile = cProfile.Profile()
+    profile.enable()
+    try:
+        assert find_out_of_sight(lambda a: a + 1, np.ones(3)) == ""
+    finally:
+        profile.disable()
+
+
+def test_a_name_that_is_only_an_attribute_is_no_module():
+    names = {"T": np.lib, "np": np}
+    exec("import torch as T\ndef transposes(a):\n    return a.T", names)
+    assert find_out_of_sight(names["transposes"], np.ones((2, 2))) == ""

@@ -141,3 +141,12 @@ def test_a_folder_that_cannot_be_written_is_no_error(monkeypatch, tmp_path):
     monkeypatch.setenv("COURSE_STATE", str(tmp_path / "file"))
     record.record_verdict(verdict(Status.PASSED))
     assert record.load()["exercises"] == {"1.1": "passed"}
+
+
+def test_under_nbgrader_students_share_no_record(own_state, monkeypatch):
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    record.record_verdict(verdict(Status.PASSED))
+    predict("2.a", 96)
+    assert record.load()["exercises"] == {"1.1": "passed"} and not list(own_state.iterdir())
+    monkeypatch.setattr(record, "_memory", {})  # the next student's kernel
+    assert record.load() == {"exercises": {}, "predictions": {}}

@@ -1,5 +1,6 @@
 """The record behind the memory figures: names, bytes, births and deaths."""
 
+import functools
 import sys
 
 import numpy as np
@@ -119,3 +120,22 @@ def test_tracing_lines_leaves_the_tracer_and_the_arrays_alone():
     timeline = trace_lines(remember, np.ones(SIZE))
     assert sys.gettrace() is tracer
     assert kept[0]() is None and len(timeline.steps) == 3
+
+
+def test_partials_methods_and_callable_objects_have_lines_too():
+    class Doubler:
+        def __call__(self, node):
+            node.grad = node.grad * 2
+
+        def run(self, node):
+            node.grad = node.grad * 2
+
+    def scale(factor, node):
+        node.grad = node.grad * factor
+
+    for function in (Doubler(), Doubler().run, functools.partial(scale, 2)):
+        node = ag.LazyTensor(np.ones(SIZE))
+        node.grad = np.ones(SIZE)
+        (step,) = trace_lines(function, node, names=["n"], count=["n.grad"]).steps
+        assert step.label.startswith("node.grad = node.grad")
+        assert step.current_bytes == ARRAY and step.peak_bytes >= 2 * ARRAY

@@ -173,3 +173,15 @@ def test_torch_is_out_of_sight():
     start_trace()
     tensor = torch.ones(N, N)
     assert snapshot_trace().current_bytes == 0 and tensor.nbytes == 4_000_000
+
+
+def test_a_trace_begins_without_the_garbage_of_earlier_runs():
+    import weakref
+
+    from course_utils import ag
+
+    loss = ag.sum(ag.Tensor(np.ones(N)))
+    value = weakref.ref(loss.inputs[0].value)
+    del loss  # a ring of references: it takes the collector to free it
+    start_trace()
+    assert value() is None

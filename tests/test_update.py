@@ -401,3 +401,21 @@ def test_a_full_disk_leaves_the_copy_whole(course, monkeypatch, capsys):
     assert main([], root=course) == 2
     assert "No space left on device" in capsys.readouterr().err
     assert work(course) == before
+
+
+def test_an_answer_follows_its_name_when_exercises_are_renumbered(tmp_path):
+    from course_utils.authoring.carry import carry
+
+    def cell(exercise, source):
+        name = f"answer-{exercise.replace('.', '-')}"
+        course = {"role": "answer", "exercise": exercise, "text": "0" * 10}
+        metadata = {"course": course}
+        return {"cell_type": "code", "id": name, "metadata": metadata, "source": source}
+
+    stub = "def {}(x):\n    # YOUR CODE HERE\n    raise NotImplementedError"
+    old = {"cells": [cell("1.1", "def owned(x):\n    return 1")]}
+    new = {"cells": [cell("1.1", stub.format("payload")), cell("1.2", stub.format("owned"))]}
+    sources = [c["source"] for c in carry(old, new).notebook["cells"]]
+    assert sources == [stub.format("payload"), "def owned(x):\n    return 1"]
+    renamed = {"cells": [cell("1.1", "def my_payload(x):\n    return 1")]}
+    assert carry(renamed, new).notebook["cells"][0]["source"].startswith("def my_payload")

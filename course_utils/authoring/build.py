@@ -92,7 +92,11 @@ def read(stems: list[str], root: Path, find_exercise: Callable) -> tuple[list[Wo
     """The lessons whose sources are sound, and the problems of the others."""
     works, problems = [], []
     for stem in stems:
-        lesson = read_lesson(root / "solutions" / f"{stem}.py")
+        try:
+            lesson = read_lesson(root / "solutions" / f"{stem}.py")
+        except CourseError as error:
+            problems.append(f"solutions/{error}")
+            continue
         plan = outline(lesson)
         found = validate(lesson, plan, find_exercise)
         problems += found

@@ -156,14 +156,30 @@ def by_definition(cells: list[dict], names: list, stubs: dict[str, str]) -> list
         if role_in(name) == "answer" and name not in names
         for defined in DEFINES.findall(stub)
     }
+    homes = {
+        defined: name
+        for name, stub in stubs.items()
+        if role_in(name) == "answer"
+        for defined in DEFINES.findall(stub)
+    }
     found = []
     for cell, name in zip(cells, names, strict=True):
+        if role_in(name) == "answer":
+            name = renumbered(cell["source"], name, stubs, homes)
         nameless = cell["cell_type"] == "code" and not role_in(name)
         if nameless and YOURS not in tags(cell):
             matches = [wanted[d] for d in DEFINES.findall(cell["source"]) if d in wanted]
             name = matches[0] if matches else name
         found.append(name)
     return found
+
+
+def renumbered(text: str, name: str, stubs: dict[str, str], homes: dict[str, str]) -> str:
+    """Where an answer belongs whose exercise has another number now: to the stub of its name."""
+    defined = DEFINES.findall(text)
+    if set(defined) & set(DEFINES.findall(stubs.get(name, ""))):
+        return name
+    return next((homes[each] for each in defined if each in homes), name)
 
 
 def untouched(cell: dict, stub: str | None) -> bool:

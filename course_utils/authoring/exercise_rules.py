@@ -8,7 +8,7 @@ import ast
 from collections.abc import Callable, Iterator
 
 from course_utils.authoring import syntax
-from course_utils.authoring.outline import BEGIN, END, MARKER, Outline, Part
+from course_utils.authoring.outline import BEGIN, END, MARKER, Exercise, Outline, Part
 from course_utils.authoring.source import Cell, Lesson
 from course_utils.authoring.student import student_text
 
@@ -43,6 +43,10 @@ def marker_problems(cell: Cell) -> Problems:
 
 def answers(lesson: Lesson, plan: Outline) -> Problems:
     """Markers are in order, stand in an exercise, and leave a stub that waits to be called."""
+    for cell in (p.cell for p in plan.parts if p.cell.kind != "code"):
+        for line, text in enumerate(cell.text.split("\n"), start=cell.line):
+            if text.strip() in (BEGIN, END):
+                yield line, "a marker in a text cell: what it encloses would reach the student"
     for part in (p for p in plan.parts if p.role == "answer"):
         line, tree = part.cell.line, part.cell.tree
         faults = list(marker_problems(part.cell))
@@ -129,21 +133,34 @@ def stub_tree(part: Part) -> ast.Module | None:
 
 
 def registered(lesson: Lesson, plan: Outline, find_exercise: Callable) -> Problems:
-    """The registry of checks knows every exercise that is named, and gives it the same points."""
+    """The registry of checks knows every exercise that is named, and says the same of it."""
     for part in plan.parts:
         tree = part.cell.tree
         for word in ("check", "needs"):
             for call in syntax.calls(tree, word) if tree else ():
                 name, line = syntax.literal_id(call), part.cell.line + call.lineno - 1
                 try:
-                    points = find_exercise(name).points
+                    known = find_exercise(name)
                 except KeyError:
-                    yield line, f"{word}({name!r}): course_utils.checks knows no such exercise"
+                    yield (
+                        line,
+                        f"{word}({name!r}): course_utils.checks knows no such exercise: give it an "
+                        "Exercise in its lesson's EXERCISES",
+                    )
                     continue
                 except ImportError as error:
                     yield line, f"{word}({name!r}): its check cannot be imported: {error}"
                     continue
-                here = part.exercise.points if word == "check" and part.exercise else None
-                if here not in (None, points):
-                    line = part.exercise.line
-                    yield line, f"exercise {name} has {here} points here, {points} in its check"
+                if word == "check" and part.exercise:
+                    yield from disagreements(part.exercise, known)
+
+
+def disagreements(heading: Exercise, known: object) -> Problems:
+    """What the heading and the check's Exercise both say, and say differently."""
+    for fact in ("points", "title", "optional"):
+        here, there = getattr(heading, fact), getattr(known, fact, None)
+        if None not in (here, there) and here != there:
+            yield (
+                heading.line,
+                f"exercise {heading.id}: {fact} {here!r} here, {there!r} in its check",
+            )

@@ -30,6 +30,8 @@ def fingerprint(
     wanted = set()
     for cell in lesson.cells:
         if cell.tree:
+            if syntax.calls(cell.tree, "progress"):  # it counts the exercises of every lesson
+                wanted |= all_checks(root)
             wanted |= imported(cell.tree, "", root)
             wanted |= check_modules(cell.tree, find_exercise)
     paths, waiting, seen = {lesson.path}, sorted(wanted), set()
@@ -109,6 +111,12 @@ def provided(base: str, name: str, root: Path) -> set[str]:
             homes = ast.literal_eval(node.value)
             return {homes[name]} if name in homes else set()
     return set()
+
+
+def all_checks(root: Path) -> set[str]:
+    """Every module of the checks."""
+    files = (root / PACKAGE / "checks").rglob("*.py")
+    return {".".join(path.relative_to(root).with_suffix("").parts) for path in files}
 
 
 def check_modules(tree: ast.AST, find_exercise: Callable | None) -> set[str]:

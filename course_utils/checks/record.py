@@ -29,6 +29,8 @@ def load() -> dict:
     """{"exercises": {id: status}, "predictions": {id: {"number": ..., "unit": ...}}}."""
     record = {"exercises": {}, "predictions": {}}
     try:
+        if os.environ.get("NBGRADER_EXECUTION"):
+            raise OSError
         stored = json.loads(record_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         stored = _memory  # missing, unreadable or damaged: begin again
@@ -44,6 +46,8 @@ def store(part: str, key: str, value) -> None:
     record[part][key] = value
     path = record_file()
     try:
+        if os.environ.get("NBGRADER_EXECUTION"):
+            raise OSError("a grader's record would mix its students")
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=_FILE_NAME, suffix=".new")
         with os.fdopen(handle, "w", encoding="utf-8") as file:

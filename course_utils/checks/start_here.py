@@ -134,7 +134,7 @@ def _wrong_way(got: list, weights: list, expected: list, dtype: str) -> Verdict 
     if like(got[2], weights[2]):
         return failed(
             "the notes' slip",
-            "dL/dw3 came out as w3 itself: the slip in the lecture's notes. Nudge w3 a little: by "
+            "dL/dw3 came out as w3 itself, as in the transcript of the notes. Nudge w3 a little: by "
             "what is that nudge multiplied on its way to L?",
         )
     orders = set(permutations(range(3))) - {(1, 0, 2)}  # that one has a likelier cause

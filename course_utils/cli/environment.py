@@ -90,7 +90,12 @@ class Environment:
         """What a finished set-up in this place, from these lists, says of itself."""
         lists = hashlib.sha256()
         for name in LISTS:
-            lists.update((self.root / name).read_bytes())
+            try:
+                lists.update((self.root / name).read_bytes())
+            except OSError:
+                raise CourseError(
+                    f"this copy of the course lacks {name}; it needs {', '.join(LISTS)}"
+                ) from None
         version = ask(self.python, "import sys; print('%d.%d' % sys.version_info[:2])")
         return {"location": str(self.folder), "python": version, "lists": lists.hexdigest()}
 

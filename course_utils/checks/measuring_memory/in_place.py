@@ -99,7 +99,7 @@ def _untouched(
     return failed(
         "x untouched",
         "x is as it was: other memory was written. `x = ...` only lets the name mean another array, "
-        "and some methods copy, some of them only where no view can do.",
+        "and some methods return a copy where a view is not possible.",
     )
 
 
