@@ -34,6 +34,7 @@ DOUBLE = Exercise(
 @pytest.fixture(autouse=True)
 def own_state(tmp_path, monkeypatch):
     monkeypatch.setenv("COURSE_STATE", str(tmp_path))
+    monkeypatch.setattr(record, "_memory", {})
     monkeypatch.delenv("COURSE_STRICT", raising=False)
     monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
     monkeypatch.setattr(core, "find_exercise", lambda exercise_id: DOUBLE)
