@@ -84,19 +84,6 @@ def _judge(case: Case, seen: Observation) -> Verdict:
             "wrong type",
             f"Expected a list with an item for each of the {len(expected)} weights, got {got}.",
         )
-    shapes = [np.shape(gradient) for gradient in actual]
-    if shapes != shapes[::-1] and shapes[::-1] == [np.shape(wanted) for wanted in expected]:
-        return failed("last first", "The gradients come in the order of the backward pass. "
-                      "Expected: that of the weights.")  # fmt: skip
-    if all(case.given["widths"][0] == width for width in case.given["widths"]):
-        stopped = _gradients(case, through_frozen=False)
-        for gradient, wanted, twin in zip(actual, expected, stopped):
-            if wanted is not None and close(gradient, twin) and not close(gradient, wanted):
-                return failed(
-                    "stopped at a frozen layer",
-                    "A gradient must pass through a frozen weight on its way to the layers below, and "
-                    "here it did not. Frozen means that the weight gets none itself.",
-                )
     for k, (gradient, wanted) in enumerate(zip(actual, expected)):
         if wanted is None and gradient is not None:
             return failed(
@@ -104,18 +91,41 @@ def _judge(case: Case, seen: Observation) -> Verdict:
                 f"Weight {k} is frozen: its item must be None, without a gradient.",
             )
         if wanted is not None and gradient is None:
-            return failed("gradient missing", f"Weight {k} is trainable, but its item is None.")
-        if wanted is not None and close(gradient, _gradients(case, input_of=1)[k]):
-            return failed(
-                "activation off by one",
-                f"The gradient of weight {k} was computed from that layer's output. Which array did the weight meet?",
+            return _likely_cause(case, actual, expected) or failed(
+                "gradient missing", f"Weight {k} is trainable, but its item is None."
             )
-        wrong = wanted is not None and wrong_array(
-            gradient, wanted, what=f"the gradient of weight {k}"
-        )
+        what = f"the gradient of weight {k}"
+        wrong = wanted is not None and wrong_array(gradient, wanted, what)
         if wrong:
-            return wrong
+            return _likely_cause(case, actual, expected) or wrong
     return _judge_frozen_memory(case, seen) if case.given.get("memory") else passed()
+
+
+def _likely_cause(case: Case, actual: list, expected: list) -> Verdict | None:
+    """A usual mistake that leads to these wrong gradients, if there is one."""
+
+    def alike(gradients: list) -> bool:
+        pairs = zip(actual, gradients)
+        return all(b is None if a is None else b is not None and close(a, b) for a, b in pairs)
+
+    if alike(expected[::-1]):
+        return failed(
+            "last first",
+            "The gradients come in the order of the backward pass. Expected: that of the weights.",
+        )
+    if alike(_gradients(case, input_of=1)):
+        return failed(
+            "activation off by one",
+            "Each gradient was computed from its layer's output. Which array did the weight meet?",
+        )
+    square = len(set(case.given["widths"])) == 1
+    if square and alike(_gradients(case, through_frozen=False)):
+        return failed(
+            "stopped at a frozen layer",
+            "A gradient must pass through a frozen weight on its way to the layers below, and here it "
+            "did not. Frozen means that the weight gets none itself.",
+        )
+    return None
 
 
 def _judge_frozen_memory(case: Case, seen: Observation) -> Verdict:
