@@ -1,0 +1,17 @@
+"""What the two-level memory refuses, and why: three errors, so that a check can tell them apart.
+
+A chip has no way to say "that is not how memory works": a program that breaks its rules is simply not
+expressible. NumPy can express everything, so the simulation has to refuse.
+"""
+
+
+class SRAMOverflow(MemoryError):
+    """A value does not fit into what is free on chip. Says what needed how much, and what is there."""
+
+
+class WrongMemory(TypeError):
+    """A value was used where it does not lie: computed with off chip, or taken across uncounted."""
+
+
+class Released(RuntimeError):
+    """An on-chip value was used after its SRAM was closed."""
