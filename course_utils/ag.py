@@ -127,3 +127,47 @@ def lazy_sum(x: LazyTensor) -> LazyTensor:
             x.grad += output.grad
 
     return connect(backward, LazyTensor(np.sum(x.value), inputs=(x,)))
+
+
+# --- and then: a value may be discarded, where it can be computed again (L12-34, L12-35) ----------
+
+
+class RematTensor(LazyTensor):
+    """A node whose `value` may be None for a while, if `rematerializer()` computes it again.
+
+    rematerializer=None: keep the value.
+    """
+
+    def __init__(self, value, requires_grad=False, inputs=(), rematerializer=None):
+        super().__init__(value, requires_grad, inputs)
+        self.rematerializer = rematerializer
+
+    def backward(self, rematerialize: Callable = lambda node: None) -> None:
+        """As before, but `rematerialize(node)` is called ahead of each node's step (L12-38)."""
+        self.grad = np.array(1.0)
+        for node in reversed(self.topological_sort()):
+            rematerialize(node)
+            node._backward()
+
+
+def discard_value_if_has_rematerializer(tensor: RematTensor) -> None:
+    """Let go of a value that can be computed again (L12-39)."""
+    if tensor.rematerializer is not None:
+        tensor.value = None
+
+
+def remat_sum(x: RematTensor) -> RematTensor:
+    """The sum of x's elements. x's value is discarded when it has been read, forward and backward."""
+    output = RematTensor(np.sum(x.value), inputs=(x,))
+
+    def _backward():
+        if x.grad is None:
+            x.grad = np.full_like(x.value, output.grad)
+        else:
+            x.grad += output.grad
+        output.grad = None
+        discard_value_if_has_rematerializer(x)
+
+    output._backward = _backward
+    discard_value_if_has_rematerializer(x)
+    return output

@@ -8,11 +8,12 @@ import base64
 import inspect
 import io
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 from IPython.display import Code, display
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
@@ -172,3 +173,45 @@ def growth(
 def _said(value: float) -> str:
     """Three digits, without an exponent."""
     return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def measured_on_curves(
+    sizes: Sequence[float],
+    points: Mapping[str, Sequence[float]],
+    curves: Mapping[str, Callable[[np.ndarray], np.ndarray]],
+    *,
+    xlabel: str,
+    ylabel: str,
+    title: str = "",
+) -> None:
+    """Draw measured points, and the curve of the same name that a formula promises for them.
+
+    Both axes are logarithmic. Each curve is labelled at its beginning, each lowest point with its value.
+    """
+    along = np.geomspace(min(sizes), max(sizes), 200)
+    told = []
+    with plt.style.context(STYLE):
+        figure, axis = plt.subplots(figsize=(7, 4))
+        for (name, values), marker in zip(points.items(), _MARKERS):
+            (line,) = axis.loglog(along, curves[name](along), linewidth=1)
+            axis.loglog(sizes, values, marker, color=line.get_color())
+            low = min(range(len(sizes)), key=lambda i: values[i])
+            note = {"textcoords": "offset points", "color": line.get_color()}
+            axis.annotate(name, (sizes[0], values[0]), xytext=(10, 2), **note)
+            lowest = f"{_said(values[low])} at {sizes[low]:,}"
+            axis.annotate(lowest, (sizes[low], values[low]), xytext=(0, -16), ha="center", **note)
+            measured = ", ".join(f"{_said(v)} at {n:,}" for n, v in zip(sizes, values))
+            told.append(f"{name}: {measured}; lowest {lowest}")
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
+        bottom, top = axis.get_ylim()
+        axis.set_ylim(0.8 * bottom, top)
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.minorticks_off()
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axis.grid(True, which="major", alpha=0.25)
+    words = (
+        f"{title or ylabel}. {ylabel} against {xlabel}, logarithmic, upon the formula's curves. "
+    )
+    show_figure(figure, words + "; ".join(told) + ".")

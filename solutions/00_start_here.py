@@ -469,9 +469,11 @@ with needs("0.1"):
 # | 00 Start here | where the course leads, and how it works |
 # | 01 Measuring memory | what an array takes; what is alive, and why; how to count it |
 # | 02 `requires_grad` | an autograd engine on a page; what it need not hold |
+# | 03 Rematerialization | what it need not hold if it may compute again |
+# | 04 Optimal rematerialization | what is best to keep, proven |
 #
-# Recomputing, the IO of attention, and FlashAttention are to come. Open
-# `01_measuring_memory` next, and look at your progress whenever you like.
+# The IO of attention and FlashAttention are to come. Open `01_measuring_memory` next,
+# and look at your progress whenever you like.
 
 # %%
 progress()

@@ -71,3 +71,59 @@ def test_lazy_steps_are_the_ones_that_were_connected():
     total._backward()
     product._backward()
     assert seen == [(product, product, total), (x, w, product)]
+
+
+def remat_chain(x, weights):
+    """The products of x by the weights; each can be computed again from x."""
+    nodes, start = [], x
+
+    def again(count):
+        value = start.value
+        for w in weights[:count]:
+            value = value @ w.value
+        return value
+
+    def product(x, w):
+        def step(x, w, output):
+            for tensor, share in ((x, output.grad @ w.value.T), (w, x.value.T @ output.grad)):
+                tensor.grad = share if tensor.grad is None else tensor.grad + share
+            ag.discard_value_if_has_rematerializer(x)
+
+        output = ag.RematTensor(x.value @ w.value, inputs=(x, w))
+        ag.discard_value_if_has_rematerializer(x)
+        return ag.connect(step, output)
+
+    for count, w in enumerate(weights, start=1):
+        x = product(x, w)
+        x.rematerializer = lambda count=count: again(count)
+        nodes.append(x)
+    return nodes
+
+
+def test_discarded_values_are_given_back_before_each_step():
+    values = [rng.standard_normal(shape) for shape in ((5, 3), (3, 4), (4, 2), (2, 6))]
+    x, *weights = (ag.RematTensor(value) for value in values)
+    nodes = remat_chain(x, weights)
+    loss = ag.remat_sum(nodes[-1])
+    assert [node.value is None for node in nodes] == [True] * 3 and x.value is not None
+
+    def rematerialize(node):
+        for tensor in node.inputs:
+            tensor.value = tensor.value if tensor.value is not None else tensor.rematerializer()
+
+    loss.backward(rematerialize)
+    assert [node.value is None for node in nodes] == [True] * 3 and loss.grad is None
+    eager_x, *eager = (ag.Tensor(value) for value in values)
+    ag.sum(((eager_x @ eager[0]) @ eager[1]) @ eager[2]).backward()
+    for ours, theirs in zip((x, *weights), (eager_x, *eager), strict=True):
+        np.testing.assert_allclose(ours.grad, theirs.grad, rtol=1e-12)
+
+
+def test_without_a_rematerializer_a_value_is_kept():
+    x = ag.RematTensor(np.ones((2, 3)))
+    assert x.rematerializer is None
+    ag.remat_sum(x).backward()
+    np.testing.assert_array_equal(x.value, np.ones((2, 3)))
+    np.testing.assert_array_equal(x.grad, np.ones((2, 3)))
+    ag.remat_sum(x).backward()  # adds to what is there
+    np.testing.assert_array_equal(x.grad, np.full((2, 3), 2.0))

@@ -1,6 +1,7 @@
 """Every exercise against honest answers, realistic mistakes, its own solution and its own stub."""
 
 import ast
+import gc
 import importlib
 from collections import Counter
 from pathlib import Path
@@ -14,6 +15,8 @@ from tests.answers import ANSWERS, Answer
 ROOT = Path(__file__).parents[1]
 for lesson in LESSONS:
     importlib.import_module(f"tests.answers.lesson_{int(lesson):02}")
+all_exercises()
+gc.freeze()  # every trace collects garbage: it need not look through all modules each time
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=str)

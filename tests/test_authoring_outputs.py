@@ -1,13 +1,15 @@
 """What may be stored as an output, and what an output depends on. Nothing is executed here."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from course_utils.authoring import execute as execution
 from course_utils.authoring.files import ROOT
-from course_utils.authoring.fingerprint import changed, fingerprint
+from course_utils.authoring.fingerprint import LISTING, changed, fingerprint
 from course_utils.authoring.pictures import pictures
+from course_utils.checks.core import Exercise
 from course_utils.errors import CourseError
 from tests.test_authoring import read
 
@@ -89,6 +91,21 @@ def test_a_fingerprint_reaches_what_is_imported_and_no_more(tmp_path):
     (tmp_path / "course_utils" / "ag.py").write_text("import numpy as np")
     (tmp_path / "course_utils" / "errors.py").unlink()
     assert changed(first, found()) == ["course_utils/ag.py", "course_utils/errors.py"]
+
+
+def test_a_lesson_that_shows_progress_depends_on_what_is_listed_not_on_how_it_is_judged(tmp_path):
+    lesson = read("# %%\nfrom course_utils import progress\nprogress()\n")
+    lesson.path = tmp_path / "01_x.py"
+    lesson.path.write_text("")
+    one = Exercise("1.1", "payload", 2, None, None, None)
+
+    def found(*exercises):
+        return fingerprint(lesson, tmp_path, list_exercises=lambda: list(exercises))
+
+    assert changed(found(one), found(replace(one, judge=len))) == []
+    for other in (replace(one, points=3), replace(one, title="bytes"), replace(one, optional=True)):
+        assert changed(found(one), found(other)) == [LISTING]
+    assert changed(found(one), found(one, one)) == [LISTING]
 
 
 def test_the_fingerprint_of_this_course_sees_through_its_lazy_names():

@@ -1,5 +1,7 @@
 """What holds for every exercise: the four statuses, strict mode, errors told, nothing raised."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ from course_utils.checks.core import (
     passed,
 )
 from course_utils.checks.observe import find_out_of_sight, observe, observe_memory
+from course_utils.hierarchy import HBM, SRAM
 
 DOUBLE = Exercise(
     id="1.1",
@@ -201,6 +204,7 @@ def test_libraries_out_of_sight_are_found():
             return np.memmap(file, shape=10, dtype="f8", mode="w+").sum()
 
     assert find_out_of_sight(by_import, np.ones(3)) == "torch"
+    assert find_out_of_sight(lambda a: tracemalloc.reset_peak(), np.ones(3)) == "tracemalloc"
     assert find_out_of_sight(by_memmap, np.ones(3)) == "np.memmap"
     assert find_out_of_sight(lambda a: np.einsum("i,i->", a, a), np.ones(3)) == ""
     assert find_out_of_sight(lambda a: np.linalg.norm(a[:, None] - a, axis=0), np.ones(3)) == ""
@@ -261,3 +265,14 @@ def test_a_name_that_is_only_an_attribute_is_no_module():
     names = {"T": np.lib, "np": np}
     exec("import torch as T\ndef transposes(a):\n    return a.T", names)
     assert find_out_of_sight(names["transposes"], np.ones((2, 2))) == ""
+
+
+def test_the_works_of_the_memory_are_out_of_bounds_where_there_is_one():
+    def reach_in(sram, A):
+        return A._values.sum()
+
+    hbm = HBM()
+    A = hbm.array(np.ones(3))
+    assert "_values" in find_out_of_sight(reach_in, SRAM(1000, hbm), A)
+    assert find_out_of_sight(lambda sram, A: sram.load(A).sum(), SRAM(1000, hbm), A) == ""
+    assert find_out_of_sight(reach_in, np.ones(3)) == ""  # an attribute of the student's own

@@ -1,10 +1,10 @@
-"""Every mark of a lecture that a lesson uses is listed, and L12 is covered up to L12-33."""
+"""Every mark of a lecture that a lesson uses is listed, and L12 is covered up to L12-43."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-MARK = re.compile(r"\b(?:L12|AD1|GN)-\d\d\b")
+MARK = re.compile(r"\b(?:L12|AD1|GN|E5)-\d\d\b")
 
 
 def listed() -> dict[str, str]:
@@ -23,7 +23,7 @@ def listed() -> dict[str, str]:
 
 
 def test_every_figure_of_the_first_lecture_is_there():
-    assert {f"L12-{number:02}" for number in range(1, 34)} <= set(listed())
+    assert {f"L12-{number:02}" for number in range(1, 44)} <= set(listed())
 
 
 def test_lessons_use_listed_marks_and_the_rows_name_the_lesson():

@@ -61,6 +61,17 @@ def test_plain_arrays_of_the_programs_own_are_seen(hbm):
     assert run.unseen_bytes > 2_000_000
 
 
+def test_a_chip_that_was_full_once_hides_no_array_later(hbm):
+    def fill_then_hide(sram):
+        x = sram.zeros(200_000)
+        del x
+        hidden = np.zeros(200_000)
+        return sram.zeros(10).size + hidden.size
+
+    run = run_metered(SRAM(2_000_000, hbm), fill_then_hide)
+    assert run.peak_bytes == 1_600_000 and run.unseen_bytes > 1_500_000
+
+
 def test_an_error_passes_through_and_closes_both_meters(hbm, Q):
     sram = SRAM(100, hbm)
     with pytest.raises(SRAMOverflow):

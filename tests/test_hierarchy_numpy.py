@@ -288,3 +288,33 @@ def test_it_prints_as_numpy_does(sram):
     x, _, _ = on_chip(sram, *inputs(np.float64))
     assert repr(sram.zeros(2)) == "on_chip([0., 0.])"
     assert str(x[:2, :2]) == repr(x[:2, :2])
+
+
+def test_what_is_known_of_an_array_off_chip_without_loading_it():
+    hbm = HBM()
+    A = hbm.array(np.ones((3, 5), np.float32), "A")
+    assert (np.shape(A), np.ndim(A), np.size(A), A.itemsize) == ((3, 5), 2, 15, 4)
+    assert A.transpose().shape == A.T.shape == (5, 3)
+    assert hbm.bytes_read == 0
+
+
+def test_a_single_number_can_be_stored_to_any_slice_of_one_element():
+    hbm = HBM()
+    C = hbm.empty((3, 4))
+    with SRAM(1000, hbm) as sram:
+        sram.store(C[1:2, 2:3], sram.arange(4).sum())
+        sram.store(C[0, 0], 1.5)
+    assert (C.numpy()[1, 2], C.numpy()[0, 0], hbm.bytes_written) == (6, 1.5, 16)
+
+
+def test_twins_of_known_names_are_known():
+    hbm = HBM()
+    A = hbm.array(np.arange(12.0).reshape(3, 4))
+    with SRAM(10_000, hbm) as sram:
+        a = sram.load(A)
+        assert np.linalg.matmul(a, np.matrix_transpose(a)).shape == (3, 3) == (a @ a.mT).shape
+        assert float(np.linalg.vector_norm(a[0])) == 14**0.5
+        assert np.cumulative_sum(a[0]).shape == (4,)
+        filled = sram.zeros((3, 3))
+        np.fill_diagonal(a=filled, val=2)
+        assert filled.sum() == 6

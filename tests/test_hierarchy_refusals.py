@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from course_utils.hierarchy import HBM, SRAM, Released, WrongMemory
+from course_utils.hierarchy import HBM, SRAM, Released, SRAMOverflow, WrongMemory
 
 PLAIN = np.ones((16, 16))
 
@@ -234,7 +234,7 @@ def test_two_chips_do_not_mix(hbm, q, Q):
 
 def test_inside_a_with_there_is_one_chip_and_no_looking_at_results(hbm, Q):
     with SRAM(1000, hbm) as sram:
-        with pytest.raises(WrongMemory, match="HBM's only SRAM is open already"):
+        with pytest.raises(WrongMemory, match="only SRAM is open already"):
             SRAM(10**9, hbm)
         with pytest.raises(WrongMemory, match="This SRAM is open already"):
             sram.__enter__()
@@ -244,10 +244,31 @@ def test_inside_a_with_there_is_one_chip_and_no_looking_at_results(hbm, Q):
     with SRAM(1000, hbm), pytest.raises(Released):
         sram.__enter__()
     first, second = SRAM(1000, hbm), SRAM(1000, hbm)
-    with first, pytest.raises(WrongMemory, match="only SRAM is open"):
+    with first, pytest.raises(WrongMemory, match="Another SRAM is in use"):
         second.__enter__()
     with second:
         pass
+
+
+def test_a_chip_made_before_or_elsewhere_is_no_way_round(hbm, Q):
+    other_hbm = HBM()
+    large = SRAM(10**9, other_hbm)
+    stored = large.load(other_hbm.array(PLAIN))
+    with SRAM(10_000, hbm) as sram:
+        q = sram.load(Q)
+        for use in (
+            lambda: SRAM(10**9, HBM()),
+            lambda: large.zeros(4),
+            lambda: large.load(other_hbm.array(PLAIN)),
+            lambda: large.full(q.shape, q),
+            lambda: sram.full(q.shape, stored),
+            lambda: sram.full(q.shape, q),
+            lambda: sram.store(Q, stored),
+        ):
+            with pytest.raises(WrongMemory):
+                use()
+        assert sram.full(3, q[0, 0]).sum() == 3 * PLAIN[0, 0]
+    assert large.zeros(4).size == 4  # afterwards it is a toy again
 
 
 def test_a_released_value_says_so(hbm, Q):
@@ -284,3 +305,54 @@ def test_counters_can_only_be_read(hbm, sram):
             setattr(memory, name, 0)
     with pytest.raises(AttributeError):
         sram.capacity_bytes = 10**9
+
+
+def test_an_overflow_says_as_data_what_did_not_fit():
+    hbm = HBM()
+    A = hbm.array(np.ones((20, 10)), "A")
+    with SRAM(1000, hbm) as sram:
+        with pytest.raises(SRAMOverflow) as loading:
+            sram.load(A[0:15])
+        assert (loading.value.what, loading.value.shape, loading.value.nbytes) == (
+            "loading A[0:15, 0:10]", (15, 10), 1200)  # fmt: skip
+        a = sram.load(A[0:10])
+        with pytest.raises(SRAMOverflow) as making:
+            np.exp(a)
+        assert (making.value.what, making.value.shape, making.value.nbytes) == (
+            "exp",
+            (10, 10),
+            800,
+        )
+
+
+def test_no_way_off_by_a_plain_out_by_position(hbm, Q):
+    plain = np.zeros((2, 16))
+    with SRAM(10_000, hbm) as sram:
+        q = sram.load(Q)
+        for use in (
+            lambda: q[0].take(range(16), 0, plain[0]),
+            lambda: np.clip(q[0], 0, 1, plain[0]),
+            lambda: q.sum(0, None, plain[0]),
+        ):
+            with pytest.raises((ValueError, WrongMemory)):
+                use()
+    assert not plain.any()
+
+
+def test_no_way_on_by_nested_lists_strange_objects_or_dtypes(hbm, Q):
+    class Disguise:
+        def __array__(self, dtype=None, copy=None):
+            return np.ones(1000)
+
+    with SRAM(10**5, hbm) as sram:
+        q = sram.load(Q)
+        for use in (
+            lambda: sram.zeros((16, 16)) + [[1.0] * 16] * 16,
+            lambda: sram.full((40, 40), [[1.0] * 40] * 40),
+            lambda: sram.zeros(1000) + Disguise(),
+            lambda: sram.empty(1, dtype=object),
+            lambda: sram.zeros(3, dtype="S100"),
+        ):
+            with pytest.raises(WrongMemory):
+                use()
+        assert (q[0, :3] + [1.0, 2.0, 3.0]).shape == (3,)

@@ -11,8 +11,9 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "course_utils"
 FLOORS = {
     "errors": 0, "tracing": 0, "timeline": 0, "hardware": 0, "machine": 0, "hierarchy": 0,
-    "ag": 1, "attention": 1,
-    "plots": 2, "graphs": 2, "torch_memory": 2,
+    "ag": 1, "counting": 1, "remat": 1, "attention": 1,
+    "plots": 2, "graphs": 2, "torch_memory": 2, "torch_remat": 2,
+    "schedule_plots": 2,
     "checks": 3,
     "authoring": 4, "cli": 4,
 }  # fmt: skip

@@ -49,7 +49,7 @@ class Work:
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
-        return fingerprint(self.lesson, self.root, self.find_exercise)
+        return fingerprint(self.lesson, self.root, self.find_exercise, every_exercise)
 
 
 def main(argv: list[str], root: Path = files.ROOT, find_exercise: Callable | None = None) -> int:
@@ -86,6 +86,13 @@ def registry() -> Callable:
     except ImportError as error:
         raise CourseError(f"course_utils.checks cannot be imported: {error}") from None
     return find_exercise
+
+
+def every_exercise() -> list:
+    """course_utils.checks.all_exercises(), imported when a lesson shows them."""
+    from course_utils.checks import all_exercises
+
+    return all_exercises()
 
 
 def read(stems: list[str], root: Path, find_exercise: Callable) -> tuple[list[Work], list[str]]:

@@ -21,17 +21,24 @@ from course_utils.authoring.source import Lesson
 PACKAGE = "course_utils"
 NOT_RUN_BY_LESSONS = (["cli"], ["authoring"])
 CHECK_CALLS = ("check", "needs")
+LISTING = "the list of exercises"  # what `progress` shows
 
 
 def fingerprint(
-    lesson: Lesson, root: Path, find_exercise: Callable | None = None
+    lesson: Lesson,
+    root: Path,
+    find_exercise: Callable | None = None,
+    list_exercises: Callable | None = None,
 ) -> dict[str, str]:
-    """{path relative to the root: hash} of the source and of all that it runs of course_utils."""
-    wanted = set()
+    """{path relative to the root: hash} of the source and of all that it runs of course_utils.
+
+    A lesson that shows `progress` depends on every exercise's id, title and points as well, but not
+    on how the other lessons' checks judge.
+    """
+    wanted, shows_progress = set(), False
     for cell in lesson.cells:
         if cell.tree:
-            if syntax.calls(cell.tree, "progress"):  # it counts the exercises of every lesson
-                wanted |= all_checks(root)
+            shows_progress |= bool(syntax.calls(cell.tree, "progress"))
             wanted |= imported(cell.tree, "", root)
             wanted |= check_modules(cell.tree, find_exercise)
     paths, waiting, seen = {lesson.path}, sorted(wanted), set()
@@ -49,7 +56,10 @@ def fingerprint(
         waiting += imported(tree, package, root)
         waiting += [module.rpartition(".")[0]] if "." in module else []
         paths |= neighbours(tree, path.parent)
-    return {path.relative_to(root).as_posix(): file_hash(path) for path in sorted(paths)}
+    hashes = {path.relative_to(root).as_posix(): file_hash(path) for path in sorted(paths)}
+    if shows_progress and list_exercises:
+        hashes[LISTING] = listing_hash(list_exercises())
+    return hashes
 
 
 def changed(old: dict[str, str], new: dict[str, str]) -> list[str]:
@@ -61,6 +71,12 @@ def file_hash(path: Path) -> str:
     """Of a file's content, line ends aside."""
     content = path.read_bytes().replace(b"\r\n", b"\n")
     return hashlib.sha256(content).hexdigest()[:16]
+
+
+def listing_hash(exercises: list) -> str:
+    """Of what a table of exercises shows of them."""
+    rows = [(each.id, each.title, each.points, each.optional) for each in exercises]
+    return hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
 
 
 def module_path(module: str, root: Path) -> Path | None:
@@ -111,12 +127,6 @@ def provided(base: str, name: str, root: Path) -> set[str]:
             homes = ast.literal_eval(node.value)
             return {homes[name]} if name in homes else set()
     return set()
-
-
-def all_checks(root: Path) -> set[str]:
-    """Every module of the checks."""
-    files = (root / PACKAGE / "checks").rglob("*.py")
-    return {".".join(path.relative_to(root).with_suffix("").parts) for path in files}
 
 
 def check_modules(tree: ast.AST, find_exercise: Callable | None) -> set[str]:

@@ -12,7 +12,13 @@ A lesson's module has `EXERCISES`, a dict from id to `Exercise`. `measuring_memo
 
 from importlib import import_module
 
-LESSONS = {"0": "start_here", "1": "measuring_memory", "2": "requires_grad"}
+LESSONS = {
+    "0": "start_here",
+    "1": "measuring_memory",
+    "2": "requires_grad",
+    "3": "rematerialization",
+    "4": "optimal_rematerialization",
+}
 
 
 class UnknownExercise(KeyError):

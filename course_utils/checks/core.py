@@ -205,8 +205,8 @@ def judge_observation(exercise: Exercise, case: Case, seen: Observation) -> Verd
     if seen.out_of_sight:
         return failed(
             "memory out of sight",
-            f"Your code goes to {seen.out_of_sight}, whose memory this check cannot count. "
-            "Use NumPy's arrays, which it counts to the byte.",
+            f"Your code goes to {seen.out_of_sight}: out of this check's sight, or into its works. "
+            "Use NumPy's arrays and what the exercise names, which it counts to the byte.",
         )
     if seen.changed_input:
         return failed(

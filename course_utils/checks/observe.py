@@ -25,7 +25,21 @@ OUT_OF_SIGHT = (
     *("multiprocessing.popen_fork", "multiprocessing.popen_spawn_posix"),
     *("multiprocessing.popen_forkserver", "multiprocessing.popen_spawn_win32"),
     *("concurrent.futures.process", "numpy.memmap", "numpy._core.memmap"),
+    *("tracemalloc", "course_utils.tracing"),  # the meter itself
 )
+# The works of the two-level memory: a program for it has no business there.
+MEMORY_WORKS = {
+    *("_values", "_home", "_block", "_residents", "_admit", "_place"),
+    *("_free", "_make", "_grown", "_watch", "_in_use", "_open_sram"),
+    *(
+        "_live_bytes",
+        "_peak_bytes",
+        "_capacity_bytes",
+        "_bytes_read",
+        "_bytes_written",
+        "_is_closed",
+    ),
+}
 
 
 def observe(answer: Callable, *args, inputs_may_change: bool = False) -> Observation:
@@ -66,7 +80,11 @@ def observe_memory(answer: Callable, *args, inputs_may_change: bool = False) -> 
 
 
 def find_out_of_sight(answer: Callable, *args) -> str:
-    """The library out of NumPy's sight that the answer goes to with these (small) inputs, or ""."""
+    """What out of NumPy's sight the answer goes to with these (small) inputs: a library, or ""."""
+    if any(type(arg).__module__.startswith("course_utils.hierarchy") for arg in args):
+        names = {name for code in _codes(answer) for name in code.co_names}
+        if works := sorted(names & MEMORY_WORKS):
+            return f"the works of the memory (`{works[0]}`)"
     found = [name for name in _modules_named(answer) if _is_hidden(name)]
 
     def at_event(frame, event, arg):
@@ -116,13 +134,19 @@ def _is_hidden(module_name: str) -> bool:
     return any(module_name == name or module_name.startswith(f"{name}.") for name in OUT_OF_SIGHT)
 
 
-def _modules_named(answer: Callable) -> Iterator[str]:
-    """The modules that the answer's code imports or names, or whose classes it names."""
+def _codes(answer: Callable) -> Iterator[types.CodeType]:
+    """The answer's code, and that of the functions and classes inside it."""
     code = getattr(answer, "__code__", None)
     codes = [code] if code is not None else []
     while codes:
         code = codes.pop()
         codes += [const for const in code.co_consts if isinstance(const, types.CodeType)]
+        yield code
+
+
+def _modules_named(answer: Callable) -> Iterator[str]:
+    """The modules that the answer's code imports or names, or whose classes it names."""
+    for code in _codes(answer):
         for step in dis.get_instructions(code):
             if step.opname == "IMPORT_NAME":
                 yield step.argval

@@ -25,6 +25,8 @@ from course_utils.cli import ROOT
 from course_utils.machine import core_count
 
 CELL_SECONDS = 60  # no notebook takes more than 40
+# Tests run side by side, a core each: more threads in each would only get into each other's way.
+ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
 PYTEST = (sys.executable, "-m", "pytest", "-q")
 NBVAL = (
     "--nbval-lax",
@@ -51,13 +53,13 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
         runner = Runner(root, Path(scratch))
         steps: list[tuple[str, Callable[[], Result]]] = [
             ("style", runner.style),
-            ("units", lambda: runner.pytest("units", ["tests"])),
+            ("units", lambda: runner.units(["tests"])),
             ("notebooks", lambda: runner.notebooks("notebooks", strict=False)),
             ("solutions", lambda: runner.notebooks("solutions", strict=True)),
             ("build", runner.build),
         ]
         if arguments:
-            steps = [("units", lambda: runner.pytest("units", arguments))]
+            steps = [("units", lambda: runner.units(arguments))]
         results = [timed(name, step) for name, step in steps]
     print(summary(results), flush=True)
     return 1 if any(result.failed for result in results) else 0
@@ -90,6 +92,9 @@ class Runner:
     def build(self) -> Result:
         command = [sys.executable, "-m", "course_utils.cli", "build", "--check"]
         return whole("build", self.call(command))
+
+    def units(self, arguments: list[str]) -> Result:
+        return self.pytest("units", arguments, **ONE_THREAD)
 
     def notebooks(self, folder: str, strict: bool) -> Result:
         found = sorted((self.root / folder).glob("*.ipynb"))

@@ -15,7 +15,7 @@ metered  a run under both meters, this one and tracemalloc: for checks
 """
 
 from course_utils.hierarchy.memory import Event
-from course_utils.hierarchy.metered import Run, run_metered
+from course_utils.hierarchy.metered import UNSEEN_TOLERANCE_BYTES, Run, run_metered
 from course_utils.hierarchy.offchip import HBM, HBMArray
 from course_utils.hierarchy.onchip import OnChip
 from course_utils.hierarchy.refusals import Released, SRAMOverflow, WrongMemory
@@ -24,6 +24,7 @@ from course_utils.hierarchy.sram import SRAM
 __all__ = [
     "HBM",
     "SRAM",
+    "UNSEEN_TOLERANCE_BYTES",
     "Event",
     "HBMArray",
     "OnChip",

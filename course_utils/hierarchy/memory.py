@@ -71,6 +71,9 @@ class Memory:
     def _admit(self, nbytes: int, shape: tuple[int, ...], origin: Any) -> None:
         """Make sure that this much fits; a level with an end overrides this."""
 
+    def _grown(self) -> None:
+        """Called whenever a value was made here."""
+
     def _place(self, values: np.ndarray, origin: Any) -> "Block":
         """The block of a new value, which owns its numbers."""
         owner = owner_of(values)
@@ -80,6 +83,7 @@ class Memory:
         self._residents[block.number] = Resident(origin, values.shape, owner.nbytes)
         self._live_bytes += owner.nbytes
         self._peak_bytes = max(self._peak_bytes, self._live_bytes)
+        self._grown()
         if self._events is not None:
             kind = "allocate" if isinstance(origin, str) else "load"
             self._note(kind, block.number, origin, values.shape, owner.nbytes)

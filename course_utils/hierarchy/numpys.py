@@ -9,20 +9,21 @@ is plain to see: a value comes in, a value goes out. Left out is what makes arra
 import numpy as np
 
 _NAMES = """
-    sum prod max min amax amin mean any all argmax argmin cumsum cumprod count_nonzero
+    sum prod max min amax amin mean any all argmax argmin cumsum cumprod cumulative_sum count_nonzero
     dot vdot inner outer tensordot einsum trace
     where clip round around nan_to_num select choose
     concatenate stack vstack hstack dstack column_stack block append tile repeat pad roll
-    reshape ravel transpose swapaxes moveaxis squeeze expand_dims atleast_1d atleast_2d atleast_3d
+    reshape ravel transpose matrix_transpose swapaxes moveaxis squeeze expand_dims atleast_1d atleast_2d atleast_3d
     flip fliplr flipud rot90 split array_split vsplit hsplit
     broadcast_to broadcast_arrays meshgrid tril triu diag diagonal diff
     take take_along_axis compress extract nonzero flatnonzero argwhere searchsorted
     sort argsort partition argpartition unique
-    copy zeros_like ones_like empty_like full_like
+    copy astype zeros_like ones_like empty_like full_like
     shape ndim size result_type can_cast iscomplexobj isrealobj
     isclose allclose array_equal isneginf isposinf may_share_memory shares_memory
     array_repr array_str array2string
 """
+_LINALG_NAMES = "norm vector_norm matmul outer"
 _WRITING_NAMES = "copyto put putmask place put_along_axis fill_diagonal"
 _METHOD_NAMES = """
     sum prod max min mean any all argmax argmin cumsum cumprod dot trace
@@ -33,6 +34,9 @@ _METHOD_NAMES = """
 
 # Functions that write into their first argument: that one must be on chip.
 WRITING = frozenset(getattr(np, name) for name in _WRITING_NAMES.split())
-FUNCTIONS = frozenset(getattr(np, name) for name in _NAMES.split()) | WRITING | {np.linalg.norm}
+FUNCTIONS = WRITING.union(
+    (getattr(np, name) for name in _NAMES.split()),
+    (getattr(np.linalg, name) for name in _LINALG_NAMES.split()),
+)
 
 METHODS = tuple(_METHOD_NAMES.split())

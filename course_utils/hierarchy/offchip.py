@@ -7,6 +7,7 @@ become a NumPy array in some other way; `sram.load` and `sram.store` are the onl
 
 import math
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -29,6 +30,8 @@ class HBM(Memory):
         super().__init__()
         self._bytes_read = self._bytes_written = self._arrays_made = 0
         self._open_sram: weakref.ref | None = None  # the SRAM in whose `with` we are
+        self._peak_with_chip_bytes = 0  # of both memories at one moment
+        self._watch: Callable[[int], None] | None = None  # told what both hold, when it grows
 
     @property
     def bytes_read(self) -> int:
@@ -66,6 +69,17 @@ class HBM(Memory):
         home = Home(name, self._place(values, name))
         return HBMArray(values, home)
 
+    def _grown(self) -> None:
+        chip = self._open_sram() if self._open_sram is not None else None
+        both_bytes = self._live_bytes + (chip.live_bytes if chip is not None else 0)
+        self._peak_with_chip_bytes = max(self._peak_with_chip_bytes, both_bytes)
+        if self._watch is not None:
+            self._watch(both_bytes)
+
+    def _restart_peak(self) -> None:
+        super()._restart_peak()
+        self._peak_with_chip_bytes = self._live_bytes
+
     def _is_experimenting(self) -> bool:
         return self._open_sram is not None and self._open_sram() is not None
 
@@ -93,6 +107,7 @@ class HBMArray(NDArrayOperatorsMixin):
     dtype = property(lambda self: self._values.dtype)
     ndim = property(lambda self: self._values.ndim)
     size = property(lambda self: self._values.size)
+    itemsize = property(lambda self: self._values.itemsize)
     nbytes = property(lambda self: self._values.nbytes)
     T = property(lambda self: HBMArray(self._values.T, self._home))
     name = property(lambda self: self._home.name)
@@ -167,7 +182,13 @@ class HBMArray(NDArrayOperatorsMixin):
         self._refuse(f"np.{ufunc.__name__}")
 
     def __array_function__(self, function, types, args, kwargs):
+        if function in (np.shape, np.ndim, np.size):  # no number moves
+            return getattr(self, function.__name__)
         self._refuse(f"np.{function.__name__}")
+
+    def transpose(self) -> "HBMArray":
+        """As `.T`: a view, and free."""
+        return self.T
 
     def __array__(self, dtype=None, copy=None):
         self._refuse("making a NumPy array of it")

@@ -39,6 +39,7 @@ class OnChip(NDArrayOperatorsMixin):
         lambda self: self._values.nbytes, doc="A view's bytes too, though it is free."
     )
     T = property(lambda self: self.transpose())
+    mT = property(lambda self: self.swapaxes(-1, -2))
 
     # --- operations: all of them are `compute` ---------------------------------------------------
 
@@ -56,7 +57,8 @@ class OnChip(NDArrayOperatorsMixin):
                 "functions that course_utils.hierarchy.numpys lists."
             )
         if function in WRITING:
-            _must_be_on_chip(args[0] if args else kwargs.get("dst"), f"np.{name}")
+            named = [kwargs[key] for key in ("dst", "a", "arr") if key in kwargs]
+            _must_be_on_chip([*args, *named, None][0], f"np.{name}")
         return compute(function, args, kwargs, name)
 
     def __getitem__(self, key):
@@ -109,7 +111,8 @@ class OnChip(NDArrayOperatorsMixin):
     def __array__(self, dtype=None, copy=None):
         raise WrongMemory(
             "An on-chip value leaves the chip by sram.store only. Making a plain array of it, or "
-            "assigning it into one, would take it off uncounted: for memory on chip use sram.zeros."
+            "assigning it into one, would take it off uncounted: for memory on chip use sram.zeros, and "
+            "np.stack or np.concatenate to join values."
         )
 
     def __reduce_ex__(self, protocol):
@@ -164,14 +167,27 @@ def raw_operand(value, blocks: list[Block] | None = None):
     if isinstance(value, HBMArray):
         value._refuse("computing with it")
     if isinstance(value, list | tuple):
-        _must_be_small(sum(not isinstance(item, OnChip) for item in value), type(value))
+        _must_be_small(_plain_numbers(value), type(value))
         items = [raw_operand(item, blocks) for item in value]
         return tuple(items) if isinstance(value, tuple) else items
     if isinstance(value, np.ndarray):
         _must_be_small(value.size, np.ndarray)
+        value = value.view()
+        value.flags.writeable = False  # as `out` by position it would take numbers off the chip
+    elif hasattr(value, "__array__") and not isinstance(value, np.generic | type):
+        raise WrongMemory(
+            f"A {type(value).__name__} stands beside on-chip values, and lies in neither memory."
+        )
     elif hasattr(value, "__len__") and not isinstance(value, str | type):
         _must_be_small(len(value), type(value))
     return value
+
+
+def _plain_numbers(items: list | tuple) -> int:
+    """How many plain numbers are in a list, lists in it included."""
+    counts = (_plain_numbers(item) if isinstance(item, list | tuple) else 1
+              for item in items if not isinstance(item, OnChip))  # fmt: skip
+    return sum(counts)
 
 
 def _must_be_small(size: int, kind: type) -> None:

@@ -21,7 +21,10 @@ def overflow(memory: Memory, nbytes: int, shape: tuple[int, ...], origin: Any) -
     free_bytes = memory.capacity_bytes - memory.live_bytes
     return SRAMOverflow(
         f"{what} needs {nbytes:,} bytes for {shape}, and of {memory.capacity_bytes:,} only "
-        f"{free_bytes:,} are free. On chip: {_tell_residents(memory)}."
+        f"{free_bytes:,} are free. On chip: {_tell_residents(memory)}.",
+        what,
+        shape,
+        nbytes,
     )
 
 

@@ -31,8 +31,11 @@ class SRAM(Memory):
         with SRAM(100_000, hbm) as sram:
             q = sram.load(Q[0:16])
 
-    Inside the `with`, this is the HBM's only SRAM, and results can't be looked at (`O.numpy()`).
+    Inside the `with`, this is the only SRAM that there is, and results can't be looked at
+    (`O.numpy()`).
     """
+
+    _in_use: weakref.ref | None = None  # the one in whose `with` we are
 
     def __init__(self, capacity_bytes: int, hbm: HBM, *, record: bool = False):
         if not isinstance(hbm, HBM):
@@ -67,10 +70,13 @@ class SRAM(Memory):
         A single number, such as a reduction gives, can be stored to a single element.
         """
         self._check_is_ours(target, "store writes to")
-        if isinstance(value, int | float | np.number) and target.shape == ():
-            raw, number = np.asarray(value, target.dtype), -1
+        if isinstance(value, int | float | np.number) and target.size == 1:
+            raw, number = np.full(target.shape, value, target.dtype), -1
         elif isinstance(value, OnChip) and value._block.memory is self:
             raw, number = raw_operand(value), value._block.number
+        elif isinstance(value, OnChip):
+            raw_operand(value)  # says so, if its chip is closed
+            raise WrongMemory("store takes a value that is on this chip; this one is on another.")
         else:
             raise WrongMemory(
                 f"store takes a value that is on this chip, not a plain {type(value).__name__}: "
@@ -92,8 +98,13 @@ class SRAM(Memory):
     def zeros(self, shape, dtype=np.float64) -> OnChip:
         return self._make(shape, 0, dtype, "zeros")
 
-    def full(self, shape, value, dtype=np.float64) -> OnChip:
-        return self._make(shape, raw_operand(value), dtype, "full")
+    def full(self, shape, value: float, dtype=np.float64) -> OnChip:
+        """Space filled with a single number."""
+        if np.ndim(value):
+            raise WrongMemory(
+                "full takes a single number: an array is loaded, or computed on chip."
+            )
+        return self._make(shape, float(value), dtype, "full")
 
     def empty(self, shape, dtype=np.float64) -> OnChip:
         """Space to be written to. Floats are nan until then, so that a gap shows."""
@@ -133,6 +144,8 @@ class SRAM(Memory):
     def _make(self, shape, value, dtype, origin: str) -> OnChip:
         self._check_open()
         shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+        if np.dtype(dtype).kind not in "fiub":
+            raise WrongMemory(f"A chip keeps numbers; these would be of dtype {np.dtype(dtype)}.")
         self._admit(math.prod(shape) * np.dtype(dtype).itemsize, shape, origin)
         values = np.full(shape, value, dtype)
         return OnChip(values, self._place(values, origin))
@@ -148,7 +161,7 @@ class SRAM(Memory):
     def __enter__(self) -> "SRAM":
         self._check_open()
         self._refuse_second_chip()
-        self.hbm._open_sram = weakref.ref(self)
+        self.hbm._open_sram = SRAM._in_use = weakref.ref(self)
         return self
 
     def __exit__(self, *exception) -> None:
@@ -159,12 +172,14 @@ class SRAM(Memory):
         self._is_closed = True
         for number in list(self._residents):
             self._free(number)
-        if self.hbm._open_sram is not None and self.hbm._open_sram() is self:
-            self.hbm._open_sram = None
+        if _chip_in_use() is self:
+            self.hbm._open_sram = SRAM._in_use = None
 
     def _check_open(self) -> None:
         if self._is_closed:
             raise Released("This SRAM is closed: its `with` has ended.")
+        if _chip_in_use() not in (None, self):
+            raise WrongMemory("Another SRAM is in use, in a `with` around this: use that one.")
 
     def _check_is_ours(self, array: object, what_it_does: str) -> None:
         self._check_open()
@@ -176,6 +191,14 @@ class SRAM(Memory):
             raise WrongMemory(f"{what_it_does} its own HBM; {array.name} lies in another one.")
 
     def _refuse_second_chip(self) -> None:
-        if self.hbm._is_experimenting():
-            which = "This SRAM" if self.hbm._open_sram() is self else "This HBM's only SRAM"
+        if (chip := _chip_in_use()) is not None:
+            which = "This SRAM" if chip is self else "The only SRAM"
             raise WrongMemory(f"{which} is open already, in a `with` around this: use it as it is.")
+
+    def _grown(self) -> None:
+        self.hbm._grown()
+
+
+def _chip_in_use() -> SRAM | None:
+    """The SRAM in whose `with` we are. While there is one, there is no other to compute on."""
+    return SRAM._in_use() if SRAM._in_use is not None else None
