@@ -471,9 +471,12 @@ with needs("0.1"):
 # | 02 `requires_grad` | an autograd engine on a page; what it need not hold |
 # | 03 Rematerialization | what it need not hold if it may compute again |
 # | 04 Optimal rematerialization | what is best to keep, proven |
+# | 05 Online softmax | a softmax that never sees its whole row |
+# | 06 Tiling | what moving a byte costs; how little has to move |
+# | 07 FlashAttention | attention that never stores its scores |
 #
-# The IO of attention and FlashAttention are to come. Open `01_measuring_memory` next,
-# and look at your progress whenever you like.
+# The same on a GPU is to come. Open `01_measuring_memory` next, and look at your
+# progress whenever you like.
 
 # %%
 progress()

@@ -13,7 +13,7 @@ FLOORS = {
     "errors": 0, "tracing": 0, "timeline": 0, "hardware": 0, "machine": 0, "hierarchy": 0,
     "ag": 1, "counting": 1, "remat": 1, "attention": 1,
     "plots": 2, "graphs": 2, "torch_memory": 2, "torch_remat": 2,
-    "schedule_plots": 2,
+    "schedule_plots": 2, "softmax_plots": 2, "tiling_plots": 2, "flash_plots": 2,
     "checks": 3,
     "authoring": 4, "cli": 4,
 }  # fmt: skip

@@ -18,6 +18,9 @@ LESSONS = {
     "2": "requires_grad",
     "3": "rematerialization",
     "4": "optimal_rematerialization",
+    "5": "online_softmax",
+    "6": "tiling",
+    "7": "flash_attention",
 }
 
 
