@@ -40,14 +40,14 @@ def roofline(
             (line,) = axis.loglog(x, np.minimum(flops, x * rate))
             axis.plot([balance], [flops], marker="|", markersize=14, color=line.get_color())
             name = f"{name}: balance {balance:.3g}"
-            _label(axis, name, (balance, flops), (6, 6), color=line.get_color())
+            _label(axis, name, (x[-1], flops), (0, 6), color=line.get_color(), ha="right")
         for (name, (intensity, flops)), marker in zip(points.items(), _MARKERS * 3):
             axis.plot([intensity], [flops], marker, color="black", markersize=5)
             _label(axis, name, (intensity, flops), (0, -13), ha="center")
         for name, intensity in marks.items():
             axis.axvline(intensity, color="0.4", linestyle="--", linewidth=1, zorder=0)
             middle = {"xycoords": ("data", "axes fraction"), "ha": "right", "va": "center"}
-            _label(axis, name, (intensity, 0.5), (-4, 0), rotation=90, **middle)
+            _label(axis, name, (intensity, 0.66), (-4, 0), rotation=90, **middle)
         axis.set(
             xlabel="intensity (operations a byte moved)", ylabel="operations a second", title=title
         )

@@ -7,8 +7,8 @@
 # differ in this many times over, and it shows on the clock.
 #
 # You will see first why that is so, on your own processor. Then you get a memory that
-# counts every byte that crosses, and write a matrix product and an attention for it
-# (CS 577, lecture 12, L12-44 to L12-48, and the notes GN; all figures are listed in
+# counts every byte that crosses, and write a matrix product and an attention for it (CS
+# 577, lecture 12, L12-44 to L12-48, and the notes GN; all figures are listed in
 # `docs/figures.md`).
 #
 # Core: four exercises, 13 points, about 95 minutes with the reading.
@@ -141,7 +141,8 @@ with needs("6.1"):
 # Now attention as frameworks did it before 2022: one kernel after another. The notes
 # list what crosses for $N$ tokens of $D$ numbers (GN-11), and what is computed (GN-12).
 # $Q$, $K$, $V$ and the output cross once. The $N \times N$ scores are written, then
-# read and written again by the mask, by dropout and by softmax.
+# read and written again by the mask, by dropout and by softmax, for each of which the
+# notes count two operations an element.
 
 # %%
 square_passes = {"write QK^T": 1, "mask": 2, "dropout": 2, "softmax": 2}
@@ -167,7 +168,7 @@ predict("6.b", 18.7, unit="operations a byte")
 
 # %%
 measured("6.b", attention_intensity(100_000, 64))
-tokens = [2**e for e in range(4, 15)]
+tokens = [2**e for e in range(5, 18, 2)]
 growth(
     tokens,
     {f"D = {d}": [attention_intensity(n, d) for n in tokens] for d in (64, 128)},
@@ -251,10 +252,10 @@ roofline(
 
 # %% [markdown]
 # One column makes a product that reads each number of the matrix for a single
-# multiplication: it sits low on the slope. With more columns the same matrix serves
-# more multiplications, and the points climb. How near they come to the roof is the
-# library's skill (many have a weak spot at few columns); that it ends there is the
-# machine.
+# multiplication: it sits low, at the slope or a little under it. From some number of
+# columns on the points climb, since the same matrix serves more multiplications. (At a
+# few columns several libraries are slower than at one.) How near the points come to the
+# roof is the library's skill; that none gets past it is the machine.
 #
 # The dashed lines are attention, kernel by kernel. Under the A100's roof they meet the
 # slope: most of that processor would wait. (Under your own they may well meet the flat
@@ -266,7 +267,8 @@ roofline(
 # ## A memory that counts
 #
 # A GPU has such a place, where numbers can stay while they are used (L12-47; the
-# table's figure is lost, these are the numbers that Dao et al. 2022 give for an A100).
+# table's figure is lost, these are the numbers that Dao et al. 2022 give for an A100 of
+# 40 GB; the 1,935 GB a second above are those of the model with 80).
 
 # %%
 levels = {  # bytes, bytes a second
@@ -312,9 +314,9 @@ with SRAM(capacity_bytes=4_000, hbm=hbm) as sram:
 print(f"read {hbm.bytes_read}, written {hbm.bytes_written} bytes")
 
 # %% [markdown]
-# Everything that a program makes on chip takes its place there, each temporary
-# included, until no name refers to it any more. What does not fit is refused, at the
-# very operation:
+# Everything that a program makes on chip takes its place there, each temporary included
+# (a single number is free, as in a register), until no name refers to it any more. What
+# does not fit is refused, at the very operation:
 
 # %%
 with SRAM(capacity_bytes=4_000, hbm=hbm) as sram:
@@ -382,15 +384,17 @@ few = run_matmul(naive_matmul, a[:4, :5], b[:5, :6], capacity_bytes=100)[3]
 tile_frames(few.events, (4, 6, 5), 100, [0, 2, 4, 10, 12, 14], "Naive")
 
 # %% [markdown]
-# For the second element the program loads the row of $A$ that it had for the first.
-# Nobody kept it.
+# From frame to frame 88 bytes more: a row, 40, a column, 40, and the element, 8. So for
+# the second element the program loads the row of $A$ that it had for the first. Nobody
+# kept it.
 
 # %% [markdown]
 # ## Sharing
 #
 # The notes have a table for the cure (GN-22). Four threads compute four elements of a
-# product $MN$, a square of 2 x 2. In step $k$, thread $(i, j)$ needs $M_{i,k}$ and
-# $N_{k,j}$. Where an element was needed before, by another thread, it is pale:
+# product (the notes call its factors $M$ and $N$), a square of 2 x 2. In step $k$,
+# thread $(i, j)$ needs $M_{i,k}$ and $N_{k,j}$. Where an element was needed before, by
+# another thread, it is grey and hatched:
 
 # %%
 from course_utils.tiling_plots import sharing_table
@@ -411,7 +415,7 @@ def loads_left(t, inner=8):
 
 
 for t in (1, 2, 4, 8, 16):
-    print(f"{t:2} x {t:<2} threads: 1/{1 / loads_left(t):.0f} of the loads is left")
+    print(f"{t:2} x {t:<2} threads: 1/{1 / loads_left(t):.0f} of the loads are left")
 
 # %% [markdown]
 # A square of $t \times t$ leaves $1/t$. This is **tiling** (L12-48): compute $C$ not by
@@ -463,14 +467,14 @@ check("6.2", largest_tile)
 
 # %%
 with needs("6.2"):
-    for name, capacity in (("a multiprocessor, 192 KiB", 192 * 2**10), ("40 MB", 40e6)):
+    for name, capacity in (("a multiprocessor, 192 KiB", 192 * 2**10), ("the L2 cache, 40 MB", 40e6)):
         t = largest_tile(int(capacity), itemsize=2)
-        print(f"{name}: t = {t}, {t / 2:.0f} operations a byte of {a100_balance:.0f}")
+        print(f"{name}: t = {t}, {t / 2:.1f} operations a byte of {a100_balance:.1f}")
 
 # %% [markdown]
-# One multiprocessor alone does not reach the balance. The second line is the cache
-# that all of them share, between them and HBM: the tiles of several multiprocessors
-# overlap there. So a GPU tiles at every level of its memory. We stay with two.
+# One multiprocessor alone does not reach the balance. The second line is the cache that
+# all of them share, between them and HBM: the tiles of several multiprocessors overlap
+# there. So a GPU tiles at every level of its memory. We stay with two.
 #
 # **Predict**: you want to halve what is read. How many times as large must the chip be?
 
@@ -592,11 +596,14 @@ with needs("6.3"):
 # 1949). So a phase does no more than $\sqrt{8M^3}$ of the $mnk$ multiplications. It
 # takes $mnk/\sqrt{8M^3}$ phases of $M$ numbers each:
 #
-# $$\text{at least about}\quad \frac{mnk}{\sqrt{8M}}\quad\text{numbers cross, and by a
-# sharper count}\quad \frac{2mnk}{\sqrt{M}} - 2M$$
+# $$\text{at least about}\quad \frac{mnk}{\sqrt{8M}}\quad\text{numbers cross.}$$
 #
-# (Smith, Lowery, Langou and van de Geijn 2019). The root of the chip's size is there
-# again: nothing can beat it.
+# A sharper count (Smith, Lowery, Langou and van de Geijn 2019) gives the limit that we
+# use from here on,
+#
+# $$\frac{2mnk}{\sqrt{M}} - 2M .$$
+#
+# The root of the chip's size is there again: nothing can beat it.
 #
 # **Predict**: three square tiles, of large matrices. How many times the sharper limit
 # do they move?
@@ -674,8 +681,8 @@ print(f"{thin / limit:.2f} times the limit")
 # ## Attention, as it stands in the book
 #
 # Now for what this is about. The lecture writes self-attention for a sequence $X$ of
-# $C$ tokens with $d$ numbers each (L12-44), with three weights of $d \times d$
-# (L12-45):
+# $C$ tokens (our $N$) with $d$ numbers each (L12-44), with three weights of
+# $d \times d$ (L12-45):
 #
 # $$Q = XW^{(Q)}, \quad K = XW^{(K)}, \quad V = XW^{(V)}, \qquad
 # S = QK^\top, \quad P = \mathrm{softmax}(S), \quad O = PV .$$
@@ -695,8 +702,8 @@ print(f"X {X.shape}, S {S.shape}, P V {(P @ V).shape}")
 # %% [markdown]
 # It maps a sequence to a sequence, (C, d) to (C, d). The slide before says that
 # everything is transposed compared to the previous lecture, and this one exponent was
-# left behind. Something else is missing: a score is a sum of $d$ products, so it
-# grows with $d$, and softmax of large scores picks a single token.
+# left behind. Something else is missing: a score is a sum of $d$ products, so its
+# spread grows with $\sqrt d$, and softmax of large scores picks a single token.
 
 # %%
 q, k = rng.standard_normal((2, 10_000, d))
@@ -758,9 +765,12 @@ measured("6.f", standard.bytes_moved / least_bytes)
 #   further arrays in HBM;
 # - scores may be as large as 10,000: softmax as in lesson 05;
 # - blocks, loops and passes as in the table, pass 2 row by row. The last block of each
-#   kind may be smaller.
+#   kind may be smaller: take the shape of its slice. (In pass 2 a block of rows may not
+#   fit.)
 #
-# **Budget**: the traffic of the table, *exactly*. On chip, in bytes,
+# **Budget**: the traffic of the table, *exactly*: with $T$ blocks of queries,
+# $2 \,\text{n\_queries}\,d + 2T\,\text{n\_keys}\,d + 4\,\text{n\_queries}\,\text{n\_keys}$
+# numbers. On chip, in bytes,
 #
 # $$8\,\big(4\,(\text{block\_q} + \text{block\_k})\,d +
 # 4\,\text{block\_q}\,\text{block\_k} + 8\,\text{n\_keys}\big),$$
@@ -848,19 +858,22 @@ with needs("6.4"):
     intensity = (4 * 64 + 2) * 1024**2 / (moved[-1] / 4)  # at 2 bytes in place of 8
     print(f"twice the tokens: {moved[-1] / moved[-2]:.2f} times the traffic")
     print(f"in fp16: {intensity:.1f} operations a byte at N = 1024")
+    once = (4 * 64 + 2) * 1024**2 / (2 * (4 * 1024 * 64 + 4 * 1024**2))
+    print(f"with K and V read only once: {once:.1f}")
 
 # %% [markdown]
 # Twice the tokens, almost four times the traffic: $O(Nd + N^2)$, as the notes have it
 # (GN-26), with blocks of at least $d$ queries. And the intensity, counted this time and
-# not estimated, is where we found it in the beginning, far below a GPU's balance.
-# (Neither mask nor dropout is in it, so it is a little higher.)
+# not estimated, is near where we found it in the beginning, far below a GPU's balance.
+# (Without mask and dropout it would be higher, 30; that $K$ and $V$ pass by once for
+# every block of queries brings it down again.)
 #
 # The two upper lines run apart from the lowest, and it is $S$ and $P$ that pull them.
 # For a product we had a limit that no order of the loops can go below. What is the
-# limit here? Certainly not $N^2$: nobody asked for $S$. The notes promise $O(N^2 d^2 /
-# M)$ for FlashAttention, which never stores it. You have met both things that it takes:
-# tiles, in this lesson, and a softmax that can be taken in pieces, in lesson 05. In
-# lesson 07 you put them together.
+# limit here? Certainly not $N^2$: nobody asked for $S$. The notes promise
+# $O(N^2 d^2 / M)$ for FlashAttention, with $M$ numbers on chip, which never stores it.
+# You have met both things that it takes: tiles, in this lesson, and a softmax that can
+# be taken in pieces, in lesson 05. In lesson 07 you put them together.
 #
 # ## What to take along
 #

@@ -6,7 +6,7 @@
 # this lesson you write an attention that never forms it: first as it was published (Dao
 # et al. 2022), then in the better order of its loops, then causal, then backward. What
 # you are graded on is what a GPU would wait for: the bytes that cross. (L12-53, E5-75
-# to E5-81, E5-84, GN-26, GN-27, GN-30, listed in `docs/figures.md`.)
+# to E5-81, E5-84, GN-25 to GN-27, GN-30, listed in `docs/figures.md`.)
 #
 # Five exercises, 16 points. Core: the first four, 12 points, about 110 minutes with the
 # reading. From lesson 05 you need the online softmax, from lesson 06 the memory that
@@ -261,7 +261,8 @@ with needs("7.1"):
 
 # %% [markdown]
 # Each block of keys is loaded once and stays long. All the queries come by, again for
-# each of them.
+# each of them. (Where boxes overlap in time, a tile was still there when the next was
+# loaded: a name holds its value until it is given another.)
 #
 # And the slide with the lost factors (E5-81)? Taken literally, the new sum begins with
 # $e^{m - m'}$ alone, and where $O_i$ should be there is nothing:
@@ -334,14 +335,14 @@ check("7.2", algorithm_1_traffic)
 # </details>
 
 # %%
-with needs("7.2"):
+with needs("7.1", "7.2"):
     for n, d, *sizes in [(1000, 64, 32, 192), (777, 50, 40, 100), (300, 128, 7, 90)]:
         hbm, _ = run(flash_keys_outside, n, d, ALGORITHM_1, *sizes)
         print((hbm.bytes_read, hbm.bytes_written), algorithm_1_traffic(n, n, d, *sizes))
 
 # %% [markdown]
 # A formula that agrees with a counter to the byte can be asked things. From here on the
-# course's own stands beside yours (`keys_outside_traffic`).
+# cells use the course's own, which agrees (`keys_outside_traffic`).
 #
 # **Predict**: half the chip, and blocks as printed for it. By which factor does
 # Algorithm 1's traffic grow, at $N = 8192$, $d = 64$?
@@ -360,26 +361,32 @@ def algorithm_1_numbers(n, d, numbers):
 
 whole, half = (algorithm_1_numbers(8192, 64, m) for m in (CHIP, CHIP // 2))
 print(f"{whole:,} numbers, {half:,} numbers")
+passes = [math.ceil(8192 / printed_blocks(m, 64)[1]) for m in (CHIP, CHIP // 2)]
+print(f"blocks of keys: {passes[0]}, {passes[1]}")
 measured("7.c", half / whole)
 
 # %% [markdown]
-# Half the chip, half as many keys stay, twice as many passes. Put the blocks into the
-# formula: $N / B_c = 4Nd / M$ passes, each moves $3Nd$ numbers and a little. So
+# Half the chip, half as many keys stay, twice as many passes: 43 in place of 22, since
+# the last is not full, and K and V themselves cross once either way. Put the blocks
+# into the formula: $N / B_c = 4Nd / M$ passes, each moves $3Nd$ numbers and a little.
+# So
 #
 # $$\text{flash} \approx 3Nd \cdot \frac{4Nd}{M} = 12\,\frac{N^2 d^2}{M}, \qquad
 # \text{standard} \approx 4N^2 + \dots$$
 #
 # The left is $O(N^2 d^2 / M)$, as on the slides (E5-84, GN-26). Both grow as $N^2$.
-# What the chip buys is the factor $3d^2 / M$ between them, and it is below 1 as long as
-# $M > 3d^2$.
+# What the chip buys is the factor $3d^2 / M$ between them, up to the terms left out.
+# Here it is, beside the same ratio with every number counted:
 
 # %%
-for d in (64, 128, 256):
-    print(f"d = {d:3}: 3 d^2 / M = {3 * d * d / CHIP:.2f}")
-print(f"it is 1 at d = {math.isqrt(CHIP // 3)}")
+for d in (64, 128, 181, 216, 256):
+    ratio = algorithm_1_numbers(8192, d, CHIP) / standard_numbers(8192, d, 256)
+    print(f"d = {d:3}: 3 d^2 / M = {3 * d * d / CHIP:.2f}, counted {ratio:.2f}")
 
 # %% [markdown]
-# So a head may not be too wide: from 181 on, this chip would lose to the standard way.
+# So a head may not be too wide. The leading terms are equal at $d = 181$; in full, with
+# the standard way's own passes over K and V, the two meet near 216.
+#
 # Is the law true of your program? It runs here for 27 combinations of n, d and M. (With
 # half blocks there are twice as many passes: 24 in place of 12.) Then a plane is laid
 # through the logarithms, and its slopes are the exponents.
@@ -429,7 +436,7 @@ print(f"blocks of queries: {passes[0]}, blocks of keys: {passes[1]}")
 measured("7.d", outside / inside)
 
 # %% [markdown]
-# Three times *more*. Was it a bad idea? No: the blocks are wrong for it. Now K and V
+# Three times *as much*. Was it a bad idea? No: the blocks are wrong for it. Now K and V
 # come by once for each block of queries, and a block of 64 queries makes 16 of those.
 # Algorithm 1 kept its *keys'* block large because that was the outer one.
 
@@ -454,11 +461,12 @@ measured("7.d", outside / inside)
 # | 512 | 128 | 5,816,320 |
 # | 1,200 | 64 | 8,755,200 |
 #
-# The check tries your function on another chip too, of 65,536 bytes, with n = 256 and
-# d = 16: there it need only fit, and be right.
+# The check tries your function on another chip too, of 65,536 bytes, with n = 256 and d
+# = 16: there it need only fit, and be right.
 #
-# On chip, `sram.accumulate(o, p, v)` does `o += p @ v` without a temporary, and
-# `o *= column` works in place.
+# `sram.zeros(shape)` and `sram.full(shape, number)` make space on chip.
+# `sram.accumulate(o, p, v)` does `o += p @ v` without a temporary, and `o *= column`
+# works in place.
 
 # %%
 def flash_queries_outside(sram, Q, K, V, O, logsumexp) -> None:
@@ -522,14 +530,13 @@ with needs("7.3"):
     print(f"your order with those blocks: {outside:,}")
 
 # %% [markdown]
-# With blocks of its own this order moves less than Algorithm 1, and less than a third of
-# what it moved with the blocks of the other. The same tiles as before, both ways round; the
-# chip of the right picture is smaller, or all the queries would fit at once. (Where
-# boxes overlap in time, a tile was still there when the next was loaded: a name holds
-# its value until it is given another.)
+# With blocks of its own this order moves less than Algorithm 1, and less than a third
+# of what it moved with the blocks of the other. The same inputs, both ways round, each
+# with blocks that suit it; the chip of the right picture is smaller, or all the queries
+# would fit at once.
 
 # %%
-with needs("7.3"):
+with needs("7.1", "7.3"):
     _, keys_first = run(flash_keys_outside, 256, 16, ALGORITHM_1, 32, 64, record=True)
     _, queries_first = run(
         flash_queries_outside, 256, 16, QUERIES_OUTSIDE, numbers=8192, record=True
@@ -558,9 +565,10 @@ growth(
 )
 
 # %% [markdown]
-# All three are straight and parallel in the end: all grow as $n^2$, and the blocks have
-# moved the line down. What differs in kind is memory. Standard attention holds two
-# squares in HBM; the others hold O and a number or two a row.
+# All three are nearly straight and parallel in the end (a last block that is not full
+# bends them a little): all grow as $n^2$, and the blocks have moved the line down. What
+# differs in kind is memory. Standard attention holds two squares in HBM; the others
+# hold O and a number or two a row.
 
 # %% [markdown]
 # ## What a query may not see
@@ -586,7 +594,7 @@ measured("7.e", 100 * needed / 256)
 # A little more than half: the blocks on the diagonal are half hidden, and are loaded.
 
 # %% [markdown]
-# ### Exercise 7.4 - causal, and half the work - 3 points, medium, 20 min
+# ### Exercise 7.4 - causal, and no more than needed - 3 points, medium, 20 min
 #
 # Write causal attention, queries outside. This time the blocks are given, and need not
 # be of one size.
@@ -763,7 +771,8 @@ printed_and_counted(
 )
 
 # %% [markdown]
-# The traffic fits the caption. The operations do not, by more than a factor of ten: the
+# The traffic fits the caption. The operations do not, by more than a factor of ten: 62
+# an entry of S are fewer than the 128 that a single product of width 64 takes, so the
 # two rows do not describe the same amount of work. But their *ratio* is nearly right,
 # and it says that FlashAttention does *more* arithmetic, not less. A slide that has it
 # improving flops, and its tiling reducing computation (E5-76), has it the wrong way
@@ -805,10 +814,10 @@ printed_and_counted(
 # - `block_q`, `block_k`: the sizes of the blocks, which may differ. Return nothing.
 #
 # **Budget**: a chip of 196,608 bytes, 24 tiles of 32 x 32, for d = 32 and blocks of 32;
-# traffic of at most $8nd + T\,n(5d + 2)$ numbers for n queries and keys in $T$ blocks,
-# 11,392,000 bytes for n = 500. Not every order of the loops keeps within that: count
-# before you write. (You may make a vector of your own in HBM, `sram.hbm.zeros(n)`.)
-# What is on chip must not grow with n.
+# traffic of at most $8nd + 2nd\,T_q + n(3d + 2)\,T_k$ numbers for n queries and keys,
+# in $T_q$ blocks of queries and $T_k$ of keys: 11,392,000 bytes for n = 500. Not every
+# order of the loops keeps within that: count before you write. (You may make a vector
+# of your own in HBM, `sram.hbm.zeros(n)`.) What is on chip must not grow with n.
 
 # %%
 def flash_backward(
@@ -875,7 +884,7 @@ def gradients(q, k, v, do, block=16):
 
 
 # %%
-with needs("7.5"):
+with needs("7.3", "7.5"):
     q, k, v, do = rng.standard_normal((4, 50, 8))
     tensors = [torch.from_numpy(x).requires_grad_() for x in (q, k, v)]
     o = torch.nn.functional.scaled_dot_product_attention(*tensors)
@@ -895,14 +904,14 @@ with needs("7.5"):
 # ## What to take along
 #
 # FlashAttention computes the attention you know, to the last digits, with one product
-# more. It wins because what does not leave the chip costs no traffic, and the square
-# was nearly all of the traffic. Its law is $N^2 d^2 / M$: the square is still there, as
-# work and as traffic, but divided by what the chip can hold.
+# more in the backward pass. It wins because what does not leave the chip costs no
+# traffic, and the square was nearly all of the traffic. Its law is $N^2 d^2 / M$: the
+# square is still there, as work and as traffic, but divided by what the chip can hold.
 #
-# The order of two loops and the sizes of two blocks decided a factor of four between
-# programs with the same values. Which state stays and which one travels is the question
-# to ask of any blocked algorithm: in the forward pass keep the queries' state, and let
-# the keys come by.
+# The order of two loops and the sizes of two blocks decided a factor of three to four
+# between programs with the same values. Which state stays and which one travels is the
+# question to ask of any blocked algorithm: in the forward pass keep the queries' state,
+# and let the keys come by.
 #
 # On a GPU, blocks become thread blocks and our counted chip becomes shared memory and
 # registers. Lesson 08 writes the same two loops there, and a clock measures them.

@@ -92,6 +92,20 @@ def test_needs_is_careful_with_an_answer_that_has_not_passed(capsys):
         raise KeyboardInterrupt
 
 
+def test_needs_several_answers_and_names_those_that_are_open(capsys):
+    record.record_verdict(verdict(Status.PASSED, "2.1"))
+    with needs("2.1", "2.2"):
+        raise NotImplementedError
+    assert "Solve exercise 2.2 to see this" in capsys.readouterr().out
+    record.record_verdict(verdict(Status.FAILED, "2.2"))
+    with needs("2.1", "2.2"):
+        raise TypeError("no array")
+    assert "answer to 2.2 has not passed its check, and here it came" in capsys.readouterr().out
+    record.record_verdict(verdict(Status.PASSED, "2.2"))
+    with pytest.raises(TypeError), needs("2.1", "2.2"):
+        raise TypeError
+
+
 def verdict(status: Status, exercise: str = "1.1") -> Verdict:
     return Verdict(status, exercise=exercise)
 

@@ -53,31 +53,32 @@ def measured(prediction_id: str, value: float) -> None:
 
 
 class needs:
-    """`with needs("2.1"):` runs its block, which uses that answer.
+    """`with needs("2.1"):` runs its block, which uses that answer, or those of several exercises.
 
     A stub in it ends the block, and says so. Of an answer that has not passed its check, errors are
     told, not raised, and what it shows comes with a word of care.
     """
 
-    def __init__(self, exercise_id: str):
-        self.exercise_id = exercise_id
+    def __init__(self, *exercise_ids: str):
+        self.exercise_ids = exercise_ids
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind, problem, traceback) -> bool:
+        states = record.load()["exercises"]
+        open_ids = [each for each in self.exercise_ids if states.get(each) != Status.PASSED]
+        told = " and ".join(open_ids or self.exercise_ids)
         if kind is not None and issubclass(kind, NotImplementedError):
-            _say(f"Solve exercise {self.exercise_id} to see this.")
+            _say(f"Solve exercise {told} to see this.")
             return True
-        if record.load()["exercises"].get(self.exercise_id) == Status.PASSED:
+        if not open_ids:
             return False
         if kind is None:
-            _say(
-                f"Your answer to {self.exercise_id} has not passed its check: this is how it does."
-            )
+            _say(f"Your answer to {told} has not passed its check: this is how it does.")
         elif issubclass(kind, Exception):
             _say(
-                f"Your answer to {self.exercise_id} has not passed its check, and here it came to "
+                f"Your answer to {told} has not passed its check, and here it came to "
                 f"{kind.__name__}: {problem}"
             )
         return kind is not None and issubclass(kind, Exception)

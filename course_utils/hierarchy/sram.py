@@ -125,6 +125,11 @@ class SRAM(Memory):
         (m, n) += (m, k) @ (k, n), or a vector for either. Sums in the accumulator's dtype. Returns it.
         """
         for value in (accumulator, a, b):
+            if isinstance(value, HBMArray):
+                raise WrongMemory(
+                    f"accumulate: {value} lies off chip and is not on this chip. Sum on chip, in sram.zeros, "
+                    "and store the sums when they are complete."
+                )
             if not isinstance(value, OnChip) or value._block.memory is not self:
                 raise WrongMemory(f"accumulate: a {type(value).__name__} that is not on this chip.")
         total, left, right = map(raw_operand, (accumulator, a, b))

@@ -371,6 +371,48 @@ def as_many_keys_as_queries(sram, Q, K, V, *rest):
     algorithm_1(honest_step)(sram, Q, K[: len(Q)], V[: len(Q)], *rest)
 
 
+@wrong("7.1", cause="block's factor left out")
+def printed_form_with_the_factor_on_the_sum_only(
+    sram, Q, K, V, O, row_sums, row_maxima, block_q, block_k
+):
+    for j in range(0, len(K), block_k):
+        k, v = sram.load(K[j : j + block_k]), sram.load(V[j : j + block_k])
+        for i in range(0, len(Q), block_q):
+            rows = slice(i, i + block_q)
+            s = sram.load(Q[rows]) @ k.T * Q.shape[1] ** -0.5
+            old_sum, old_max = sram.load(row_sums[rows]), sram.load(row_maxima[rows])
+            block_max = s.max(axis=1)
+            p = np.exp(s - block_max[:, None])
+            new_max = np.maximum(old_max, block_max)
+            alpha, beta = np.exp(old_max - new_max), np.exp(block_max - new_max)
+            new_sum = alpha * old_sum + beta * p.sum(axis=1)
+            o = ((alpha * old_sum)[:, None] * sram.load(O[rows]) + p @ v) / new_sum[:, None]
+            sram.store(O[rows], o)
+            sram.store(row_sums[rows], new_sum)
+            sram.store(row_maxima[rows], new_max)
+
+
+@wrong("7.1", cause="block's factor not on the sum")
+def printed_form_with_the_factor_on_the_output_only(
+    sram, Q, K, V, O, row_sums, row_maxima, block_q, block_k
+):
+    for j in range(0, len(K), block_k):
+        k, v = sram.load(K[j : j + block_k]), sram.load(V[j : j + block_k])
+        for i in range(0, len(Q), block_q):
+            rows = slice(i, i + block_q)
+            s = sram.load(Q[rows]) @ k.T * Q.shape[1] ** -0.5
+            old_sum, old_max = sram.load(row_sums[rows]), sram.load(row_maxima[rows])
+            block_max = s.max(axis=1)
+            p = np.exp(s - block_max[:, None])
+            new_max = np.maximum(old_max, block_max)
+            alpha, beta = np.exp(old_max - new_max), np.exp(block_max - new_max)
+            new_sum = alpha * old_sum + p.sum(axis=1)
+            o = (alpha * old_sum)[:, None] * sram.load(O[rows]) + beta[:, None] * (p @ v)
+            sram.store(O[rows], o / new_sum[:, None])
+            sram.store(row_sums[rows], new_sum)
+            sram.store(row_maxima[rows], new_max)
+
+
 # --- 7.2: its traffic, as a formula ---------------------------------------------------------------
 
 
@@ -834,7 +876,7 @@ def output_added_to_as_it_is(sram, Q, K, V, O, logsumexp):
         sram.store(logsumexp[rows], top + np.log(total))
 
 
-# --- 7.4: causal, and half the work ---------------------------------------------------------------
+# --- 7.4: causal, and no more than needed ---------------------------------------------------------
 
 
 def causal(skip, mask, hidden=-np.inf):

@@ -185,4 +185,6 @@ def _judge(case: Case, seen: Observation) -> Verdict:
     return wrong or passed(**read, **written, **on_chip)
 
 
-EXERCISE = Exercise("7.4", "causal, and half the work", 3, _cases, _run, _judge, returns_none=True)
+EXERCISE = Exercise(
+    "7.4", "causal, and no more than needed", 3, _cases, _run, _judge, returns_none=True
+)

@@ -22,6 +22,10 @@ WHY = {
     "old one. Here they were added to as they were.",
     "maximum of the block": "Each block's exponentials were taken against its own maximum. All of a row's "
     "must count against one and the same, the largest so far.",
+    "block's factor left out": "P V was taken against the block's own maximum, and the factor exp(block's "
+    "maximum - new maximum) is missing on it. The sum has it.",
+    "block's factor not on the sum": "The exponentials were taken against the block's own maximum. The "
+    "output was corrected by exp(block's maximum - new maximum), and the sum was not.",
     "sum left out": "This is what the recursion gives when the old sum is missing as a factor: an output "
     "that was divided by its sum must be multiplied by it before anything is added.",
     "old sum lost": "In the new sum stands exp(old maximum - new maximum) by itself, without the old sum "
@@ -66,16 +70,21 @@ def attention_by_blocks(q, k, v, block_k: int, slip: str = "", visible=None) -> 
             kept_output = np.ones(len(q))
         if slip == "only the last block":
             kept = kept_output = np.zeros(len(q))
-        new_sum = kept * (1.0 if slip in ("old sum lost", "old values lost") else row_sum) + p.sum(
-            axis=1
-        )
+        p_output = p_sum = p
+        own = np.exp(s - _finite(s.max(axis=1))[:, None])
+        if slip == "block's factor left out":
+            p_output = own
+        if slip == "block's factor not on the sum":
+            p_sum = own
+        new_sum = kept * (1.0 if slip in ("old sum lost", "old values lost") else row_sum)
+        new_sum = new_sum + p_sum.sum(axis=1)
         if slip in _NORMALIZED_AT_EACH_STEP:
             before = kept if slip == "sum left out" else kept * row_sum
             if slip == "old values lost":
                 o = np.ones_like(o)
-            o = (before[:, None] * o + p @ v[keys]) / _positive(new_sum)[:, None]
+            o = (before[:, None] * o + p_output @ v[keys]) / _positive(new_sum)[:, None]
         else:
-            o = kept_output[:, None] * o + p @ v[keys]
+            o = kept_output[:, None] * o + p_output @ v[keys]
         row_sum, row_max = new_sum, new_max
     if slip == "never normalized" or slip in _NORMALIZED_AT_EACH_STEP:
         return o

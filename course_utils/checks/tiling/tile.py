@@ -39,7 +39,7 @@ def _judge(case: Case, seen: Observation) -> Verdict:
     if isinstance(got, bool) or not isinstance(got, int | np.integer):
         return failed(
             "wrong type",
-            f"Expected an int, a number of rows, got {type(got).__name__} {shown(got, 40)}.",
+            f"Expected an int, the side t of a tile, got {type(got).__name__} {shown(got, 40)}.",
         )
     got = int(got)
     if got == tile:
