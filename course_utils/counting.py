@@ -59,7 +59,8 @@ class CountedArray(np.ndarray):
             options["out"] = _plain(out)
         result = getattr(ufunc, method)(*inputs, **options)
         if ufunc in _PRODUCT_UFUNCS:
-            _report(2 * np.size(result) * _contracted(ufunc, *inputs[:2]))
+            summed = np.shape(inputs[0])[-1]  # numbers for each number of the result
+            _report(2 * np.size(result) * summed)
         if out is not None:
             return out[0] if len(out) == 1 else out
         return _counted(result)
@@ -97,11 +98,6 @@ def _counted(value):
     if type(value) is np.ndarray:
         return value.view(CountedArray)
     return tuple(map(_counted, value)) if isinstance(value, tuple) else value
-
-
-def _contracted(ufunc: Callable, a, b) -> int:
-    """How many numbers are multiplied and summed for each number of a ufunc's result."""
-    return np.shape(b)[-1] if ufunc is np.vecmat and np.ndim(b) < 2 else np.shape(a)[-1]
 
 
 def _function_flops(function: Callable, result, args: tuple, options: dict) -> int:

@@ -259,3 +259,14 @@ def test_events_tell_which_tile_is_where_and_when(hbm, Q):
 def test_nothing_is_recorded_unless_asked(sram, Q):
     sram.load(Q)
     assert sram.events == ()
+
+
+def test_a_tile_on_chip_does_not_keep_its_array_in_hbm():
+    hbm = HBM()
+    S = hbm.zeros(1000, name="S")
+    with SRAM(1000, hbm, record=True) as sram:
+        tile = sram.load(S[0:10])
+        del S
+        assert hbm.live_bytes == 0 and sram.live_bytes == 80
+        del tile
+        assert [(e.kind, e.name, e.box) for e in sram.events][-1] == ("free", "S", ((0, 10),))

@@ -300,3 +300,8 @@ def test_no_rule_is_better_than_the_optimum(stages):
         assert (
             persistent_optimum(chain, rule.peak_bytes).price.recomputed_time <= rule.recomputed_time
         )
+
+
+def test_an_infeasible_budget_names_the_smallest_to_the_last_byte():
+    error = InfeasibleBudget(12_345_678_901, 12_345_678_999)
+    assert "12,345,678,999 bytes" in str(error) and "12,345,678,901" in str(error)

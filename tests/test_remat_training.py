@@ -170,3 +170,10 @@ def test_gradients_are_torchs(name):
     if network.wanted:
         theirs = x.grad.numpy()
         assert np.abs(run.results[f"d_{input_name}"] - theirs).max() <= 1e-11 * abs(theirs).max()
+
+
+def test_shapes_that_cannot_be_are_refused():
+    with pytest.raises(ValueError, match="3 heads do not share 10 columns"):
+        transformer(6, 10, 3)
+    with pytest.raises(ValueError, match="6 rows cannot be quartered"):
+        u_network(levels=2, rows=6, width=4)

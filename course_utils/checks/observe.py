@@ -38,6 +38,11 @@ MEMORY_WORKS = {
         "_bytes_read",
         "_bytes_written",
         "_is_closed",
+        "_restart_peak",
+        "_peak_with_chip_bytes",
+        "_events",
+        "_blocks_made",
+        "_keep",
     ),
 }
 
@@ -111,6 +116,8 @@ def find_out_of_sight(answer: Callable, *args) -> str:
             sys.setprofile(previous)
     if not found:
         return ""
+    if found[0].startswith("course_utils."):
+        return found[0]
     return "np.memmap" if "memmap" in found[0] else found[0].partition(".")[0]
 
 

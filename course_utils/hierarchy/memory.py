@@ -15,7 +15,7 @@ import numpy as np
 class Resident(NamedTuple):
     """What is known of a block while it is alive.
 
-    origin: the operation that made it, by name, or the HBM slice it was loaded from.
+    origin: the operation that made it, by name, or the window of HBM that it was loaded from.
     """
 
     origin: Any

@@ -8,6 +8,7 @@ become a NumPy array in some other way; `sram.load` and `sram.store` are the onl
 import math
 import weakref
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -94,6 +95,18 @@ class Home:
         self.bytes_read = self.bytes_written = 0
 
 
+class Window(NamedTuple):
+    """Which part of which array, for messages and events."""
+
+    name: str
+    box: tuple[tuple[int, int], ...]
+
+    def __str__(self) -> str:
+        """As one would write it: Q[0:16, 0:64]."""
+        inside = ", ".join(f"{start}:{stop}" for start, stop in self.box)
+        return f"{self.name}[{inside}]" if inside else self.name
+
+
 class HBMArray(NDArrayOperatorsMixin):
     """An array off chip, or a slice of one. Slicing and `.T` are free: no number moves."""
 
@@ -150,10 +163,13 @@ class HBMArray(NDArrayOperatorsMixin):
         last = np.unravel_index((high - start) // whole.itemsize - 1, whole.shape)
         return tuple((int(a), int(b) + 1) for a, b in zip(first, last))
 
+    @property
+    def window(self) -> Window:
+        """Name and box: what remains to be told of a slice when its array may be gone."""
+        return Window(self.name, self.box)
+
     def __str__(self) -> str:
-        """Name and slice, as one would write it: Q[0:16, 0:64]."""
-        window = ", ".join(f"{start}:{stop}" for start, stop in self.box)
-        return f"{self.name}[{window}]" if window else self.name
+        return str(self.window)
 
     def __repr__(self) -> str:
         return f"{self} {self.shape} {self.dtype}, off chip"
@@ -182,7 +198,7 @@ class HBMArray(NDArrayOperatorsMixin):
         self._refuse(f"np.{ufunc.__name__}")
 
     def __array_function__(self, function, types, args, kwargs):
-        if function in (np.shape, np.ndim, np.size):  # no number moves
+        if function in (np.shape, np.ndim, np.size) and len(args) == 1:  # no number moves
             return getattr(self, function.__name__)
         self._refuse(f"np.{function.__name__}")
 

@@ -185,8 +185,8 @@ def raw_operand(value, blocks: list[Block] | None = None):
 
 def _plain_numbers(items: list | tuple) -> int:
     """How many plain numbers are in a list, lists in it included."""
-    counts = (_plain_numbers(item) if isinstance(item, list | tuple) else 1
-              for item in items if not isinstance(item, OnChip))  # fmt: skip
+    counts = (_plain_numbers(item) if isinstance(item, list | tuple) else np.size(item)
+              for item in items if not isinstance(item, OnChip | HBMArray))  # fmt: skip
     return sum(counts)
 
 

@@ -57,9 +57,10 @@ class SRAM(Memory):
     def load(self, source: HBMArray) -> OnChip:
         """A copy of a slice of an HBM array, on chip. Counts its bytes as read."""
         self._check_is_ours(source, "load takes")
-        self._admit(source.nbytes, source.shape, source)
+        window = source.window  # and not the slice itself: that would keep its array alive
+        self._admit(source.nbytes, source.shape, window)
         values = source._values.copy()
-        block = self._place(values, source)
+        block = self._place(values, window)
         self.hbm._bytes_read += source.nbytes
         source._home.bytes_read += source.nbytes
         return OnChip(values, block)
@@ -70,7 +71,7 @@ class SRAM(Memory):
         A single number, such as a reduction gives, can be stored to a single element.
         """
         self._check_is_ours(target, "store writes to")
-        if isinstance(value, int | float | np.number) and target.size == 1:
+        if isinstance(value, int | float | np.generic) and target.size == 1:
             raw, number = np.full(target.shape, value, target.dtype), -1
         elif isinstance(value, OnChip) and value._block.memory is self:
             raw, number = raw_operand(value), value._block.number
@@ -91,7 +92,7 @@ class SRAM(Memory):
         self.hbm._bytes_written += target.nbytes
         target._home.bytes_written += target.nbytes
         if self._events is not None:
-            self._note("store", number, target, target.shape, target.nbytes)
+            self._note("store", number, target.window, target.shape, target.nbytes)
 
     # --- memory made on chip ---------------------------------------------------------------------
 
@@ -104,7 +105,7 @@ class SRAM(Memory):
             raise WrongMemory(
                 "full takes a single number: an array is loaded, or computed on chip."
             )
-        return self._make(shape, float(value), dtype, "full")
+        return self._make(shape, raw_operand(value), dtype, "full")
 
     def empty(self, shape, dtype=np.float64) -> OnChip:
         """Space to be written to. Floats are nan until then, so that a gap shows."""

@@ -64,7 +64,8 @@ def matmul_chain(
     arrays that exist from the start, as an optimizer keeps them. (Source: figures L12-19, L12-23.)
     """
     widths = [x.shape[1], *(w.shape[1] for w in weights)]
-    sizes = [x.shape[0] * width * x.itemsize for width in widths]
+    itemsize = np.result_type(x, *weights).itemsize
+    sizes = [x.shape[0] * width * itemsize for width in widths]
     chain = Chain([1] * len(weights), sizes)
     gradients = [np.zeros_like(w) for w in weights]
     functions: dict[str, Callable[..., np.ndarray]] = {f"g{len(weights)}": np.ones_like}

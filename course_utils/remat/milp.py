@@ -129,7 +129,8 @@ class _Stages:
             everything = sum(v.nbytes + v.workspace_bytes for v in self.values) / self.byte_unit
             self.budget = self.programme.unknown(1.0, whole=False, at_most=everything)
         else:
-            self.budget = Linear(floor(budget_bytes / self.byte_unit))
+            everything = sum(v.nbytes + v.workspace_bytes for v in self.values)
+            self.budget = Linear(floor(min(budget_bytes, everything) / self.byte_unit))
         self.made, self.kept = self._made(), self._kept()
         for stage in range(len(self.values)):
             self._write_stage(stage)

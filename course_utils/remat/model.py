@@ -88,13 +88,16 @@ class Chain:
         put = object.__setattr__  # frozen for everyone else
         put(self, "forward_times", tuple(self.forward_times))
         put(self, "activation_bytes", tuple(self.activation_bytes))
+        twice = [2 * f for f in self.forward_times]
         put(
             self,
             "backward_times",
-            tuple(self.backward_times or (2 * f for f in self.forward_times)),
+            tuple(self.backward_times if len(self.backward_times) else twice),
         )
-        put(self, "gradient_bytes", tuple(self.gradient_bytes or self.activation_bytes))
-        put(self, "workspace_bytes", tuple(self.workspace_bytes or (0,) * stages))
+        given = self.gradient_bytes if len(self.gradient_bytes) else self.activation_bytes
+        put(self, "gradient_bytes", tuple(given))
+        given = self.workspace_bytes if len(self.workspace_bytes) else (0,) * stages
+        put(self, "workspace_bytes", tuple(given))
         lengths = {
             "activation_bytes": stages + 1,
             "backward_times": stages,

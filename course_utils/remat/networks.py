@@ -107,6 +107,8 @@ def u_network(levels: int, rows: int, width: int, seed: int = 0) -> Network:
     Level 1 has arrays (rows, width), each level below a quarter of the rows. Values: encode1, pool1, ...,
     encode<levels>, then up, skip, decode of each level, the lowest first.
     """
+    if rows % 4 ** (levels - 1):
+        raise ValueError(f"{rows} rows cannot be quartered {levels - 1} times")
     rng = np.random.default_rng(seed)
     network = Network({"x": rng.standard_normal((rows, width))})
 

@@ -224,5 +224,7 @@ def _for_each_row(ufunc: np.ufunc, array: np.ndarray, numbers: np.ndarray) -> No
 
 
 def _columns(width: int, heads: int) -> list[slice]:
-    size = width // heads
+    size, rest = divmod(width, heads)
+    if rest:
+        raise ValueError(f"{heads} heads do not share {width} columns equally")
     return [slice(h * size, (h + 1) * size) for h in range(heads)]

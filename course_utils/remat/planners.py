@@ -114,7 +114,8 @@ def persistent_front(chain: Chain) -> list[PricedPlan]:
     problem = _Problem(chain)
     table = _Table(problem, _keep_all(chain).price.peak_bytes // problem.unit)
     times = np.append(np.inf, table.times)
-    faster = times[1:] < (1 - 1e-12) * times[:-1]  # and not by a rounding
+    rounding = 1e-12 * problem.time_to[-1]  # these times are differences of larger ones
+    faster = times[1:] < times[:-1] - rounding
     return [priced(chain, table.plan(m)) for m in np.flatnonzero(faster).tolist()]
 
 

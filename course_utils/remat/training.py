@@ -121,6 +121,8 @@ def _weights_alone(name: str, operation: Operation) -> Value:
 def _refuse_impossible(name: str, operation: Operation) -> None:
     if operation.weights and len(operation.backward_reads) != 1:
         raise ValueError(f"{name} has weights, so it must send its gradient to one value")
+    if len(set(operation.reads)) < len(operation.reads):
+        raise ValueError(f"{name} reads a value twice, which would need two shares for it")
     for read, saved in operation.backward_reads.items():
         if read not in operation.reads or not {*operation.reads, name}.issuperset(saved):
             raise ValueError(f"the share of {name} for {read} reads what {name} does not know")
