@@ -221,3 +221,10 @@ def test_ask_tells_what_cannot_run(tmp_path) -> None:
     assert environment.ask(sys.executable, "print(6 * 7)") == "42"
     assert environment.ask(sys.executable, "raise SystemExit(1)") is None
     assert environment.ask(tmp_path / "none", "print(1)") is None
+
+
+def test_packages_of_another_system_are_not_missed(course) -> None:
+    (course.root / "requirements.txt").write_text(
+        f'here; sys_platform == "{sys.platform}"\nelsewhere==3; sys_platform == "plan9"  # why\n'
+    )
+    assert course.required_names() == ["here"]

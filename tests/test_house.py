@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "course_utils"
 FLOORS = {
     "errors": 0, "tracing": 0, "timeline": 0, "hardware": 0, "machine": 0, "hierarchy": 0,
+    "triton_here": 0, "triton_stand_in": 0,
     "ag": 1, "counting": 1, "remat": 1, "attention": 1,
     "plots": 2, "graphs": 2, "torch_memory": 2, "torch_remat": 2,
     "schedule_plots": 2, "softmax_plots": 2, "tiling_plots": 2, "flash_plots": 2,

@@ -130,9 +130,14 @@ class Environment:
         return found[0]
 
     def required_names(self) -> list[str]:
-        """The packages of requirements.txt, without versions, options and comments."""
+        """The packages of requirements.txt for this system, without versions and options."""
         lines = (self.root / "requirements.txt").read_text("utf-8").splitlines()
-        return [name.group() for line in lines if (name := re.match(r"[A-Za-z0-9][\w.-]*", line))]
+        elsewhere = re.compile(rf";.*sys_platform == (?!['\"]{sys.platform}['\"])")
+        return [
+            name.group()
+            for line in lines
+            if (name := re.match(r"[A-Za-z0-9][\w.-]*", line)) and not elsewhere.search(line)
+        ]
 
     # ------------------------------------------------------------ making it ready
 
