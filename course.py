@@ -23,7 +23,7 @@ import os
 import subprocess
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
-COMMANDS = ("lab", "update", "test", "build", "doctor")
+COMMANDS = ("lab", "update", "test", "build", "grade", "release", "bench", "site", "doctor")
 USAGE = """\
 Memory and IO in Deep Learning
 
@@ -31,6 +31,10 @@ python course.py lab [NOTEBOOK]     open the lessons in JupyterLab (NOTEBOOK: 01
 python course.py update             bring newer lessons into work/; your answers come along
 python course.py test               test everything: style, units, every notebook, the build
 python course.py build [--check]    make the notebooks from solutions/*.py (for authors)
+python course.py site --out DIR     the lessons as pages for any web server, widgets included
+python course.py grade SUBMISSIONS --out DIR    grade what students handed in (for instructors)
+python course.py release --out ZIP [--lessons 00-03]    the students' copy (for instructors)
+python course.py bench cpu|gpu      measure attention on this machine, into benchmarks/
 python course.py doctor             what this machine has, and what that means for the course
 
 The first command installs what the course needs into .venv: about a minute and 1.5 GB. On Linux pip

@@ -148,6 +148,15 @@ def nvcc() -> Finding:
 
 
 def browser() -> Finding:
+    if path := browser_path():
+        found = Path(path).stem
+        return Finding("browser for tests", OK, found, "for the course's own browser tests")
+    meaning = "not needed: any browser shows the lessons; this is for the course's own tests"
+    return Finding("browser for tests", FINE, "no Chromium", meaning)
+
+
+def browser_path() -> str | None:
+    """A program of the Chromium family, or None."""
     names = ("chromium", "chromium-browser", "google-chrome", "chrome", "msedge", "microsoft-edge")
     places = (
         "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
@@ -156,12 +165,8 @@ def browser() -> Finding:
         r"C:\Program Files\Google\Chrome\Application\chrome.exe",
         r"C:\Program Files (x86)\Microsoft\Edge\Application\msedge.exe",
     )
-    here = [*filter(shutil.which, names), *(place for place in places if Path(place).exists())]
-    if here:
-        found = Path(here[0]).stem
-        return Finding("browser for tests", OK, found, "for the course's own browser tests")
-    meaning = "not needed: any browser shows the lessons; this is for the course's own tests"
-    return Finding("browser for tests", FINE, "no Chromium", meaning)
+    found = [*filter(None, map(shutil.which, names)), *(p for p in places if Path(p).exists())]
+    return found[0] if found else None
 
 
 def sandbox() -> Finding:

@@ -5,10 +5,11 @@ what colours say, so a figure printed in grey reads the same.
 """
 
 import base64
+import contextlib
 import inspect
 import io
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
@@ -34,7 +35,24 @@ def show_figure(figure: Figure, alt: str) -> None:
     plt.close(figure)
     image = base64.b64encode(buffer.getvalue()).decode()
     html = f'<img style="max-width: 100%" alt="{escape(alt)}" src="data:image/png;base64,{image}">'
-    display({"text/html": html, "image/png": image, "text/plain": alt}, raw=True)
+    bundle = {"text/html": html, "image/png": image, "text/plain": alt}
+    if _collected:
+        _collected[-1].append(bundle)
+    else:
+        display(bundle, raw=True)
+
+
+_collected: list[list[dict]] = []
+
+
+@contextlib.contextmanager
+def collect_figures() -> Iterator[list[dict]]:
+    """Figures shown inside are put into the list, as displays by type, and not displayed."""
+    _collected.append([])
+    try:
+        yield _collected[-1]
+    finally:
+        _collected.pop()
 
 
 def show_source(*objects: object) -> None:

@@ -4,7 +4,7 @@ The first is drawn from the definitions of what is carried, not from the recursi
 to write: it shows what that recursion must arrive at.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -92,3 +92,42 @@ def _draw_shape(axis, shape, leaves) -> tuple[float, int]:
         axis.plot(*zip(side, place), color="0.6", linewidth=1, zorder=0)
     axis.plot(*place, "o", color="C1", markersize=9)
     return place
+
+
+def rescaling_slips(
+    outputs: Mapping[str, Mapping[str, Sequence[float]]], ways: Mapping[str, str], width: int
+) -> None:
+    """Draw the output after each block, a panel a row of scores: the exact one, and what each way makes of it.
+
+    outputs: row -> way -> output after each block of `width` scores; the way "exact" is the right one; nan
+    where a way has failed. ways: way -> its name in the legend.
+    """
+    markers = dict(zip(ways, ["o", "^", "v", "x"]))
+    told = []
+    with plt.style.context(STYLE):
+        figure, axes = plt.subplots(2, 2, figsize=(8.6, 5.4), sharex=True, sharey=True)
+        for axis, (row, each) in zip(axes.flat, outputs.items()):
+            blocks = np.arange(1, len(each["exact"]) + 1)
+            look = {"color": "0.6", "linewidth": 5, "solid_capstyle": "round", "alpha": 0.6}
+            axis.plot(blocks, each["exact"], label="exact", **look)
+            for (way, name), marker in zip(ways.items(), markers.values()):
+                axis.plot(blocks, each[way], marker, markersize=7, label=name, fillstyle="none")
+            failed = [name for way, name in ways.items() if not np.isfinite(each[way]).all()]
+            axis.set_title(row + "".join(f" ({name}: nan)" for name in failed), fontsize=10)
+            axis.set_xticks(blocks)
+            ends = [f"{name} {each[way][-1]:.2f}" for way, name in ways.items()]
+            told.append(f"{row}: exact {each['exact'][-1]:.2f}, {', '.join(ends)}")
+        for axis in axes[1]:
+            axis.set_xlabel(f"blocks of {width} scores so far")
+        for axis in axes[:, 0]:
+            axis.set_ylabel("output")
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(
+            handles, labels, loc="lower center", ncols=5, fontsize=8.5, title="What is rescaled:"
+        )
+        figure.tight_layout(rect=(0, 0.1, 1, 1))
+    show_figure(
+        figure,
+        "Outputs of an online softmax after each block, for four rows of scores, by what is rescaled. At the "
+        "end, " + "; ".join(told) + ".",
+    )

@@ -11,7 +11,7 @@ import linecache
 import sys
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType
 
 import numpy as np
@@ -27,12 +27,14 @@ class Step:
 
     current_bytes: all that is alive after the step (exact).
     peak_bytes: the most that was alive during the step (within 64 KiB): temporaries show only here.
+    shapes: of the arrays in `blocks`, by name.
     """
 
     label: str
     blocks: dict[str, int]
     current_bytes: int
     peak_bytes: int
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 class Timeline:
@@ -70,7 +72,10 @@ class Timeline:
 
     def mark(self, label: str, arrays: Mapping[str, object] | None = None, **named: object) -> Step:
         """Note a step: what is alive now, and which of it is among these arrays."""
-        blocks = self._blocks({**(arrays or {}), **named})
+        alive = self._alive({**(arrays or {}), **named})
+        blocks = {name: owner.nbytes for name, owner in alive.items()}
+        shapes = {name: owner.shape for name, owner in alive.items()}
+        del alive  # a step refers to no array
         stats = self._trace.snapshot()
         current_bytes = stats.current_bytes + self._carried_bytes()
         peak_bytes = max(stats.peak_bytes + self._carried_before, current_bytes)
@@ -78,7 +83,7 @@ class Timeline:
         rest_bytes = current_bytes - sum(blocks.values())
         if rest_bytes > 0:
             blocks[UNNAMED] = rest_bytes
-        step = Step(label, blocks, current_bytes, peak_bytes)
+        step = Step(label, blocks, current_bytes, peak_bytes, shapes)
         self.steps.append(step)
         self._trace.restart_peak()
         return step
@@ -91,7 +96,7 @@ class Timeline:
     def _carried_bytes(self) -> int:
         return sum(array.nbytes for ref in self._carried if (array := ref()) is not None)
 
-    def _blocks(self, arrays: Mapping[str, object]) -> dict[str, int]:
+    def _alive(self, arrays: Mapping[str, object]) -> dict[str, np.ndarray]:
         outside = {id(owner) for owner in self._outside}
         found = {}
         for name, owner in _buffers(arrays):
@@ -102,15 +107,15 @@ class Timeline:
                 first_name = name
                 self._names.pop(id(owner), None)  # the newest comes last
                 self._names[id(owner)] = (weakref.ref(owner), name)
-            found[id(owner)] = (first_name, owner.nbytes)
+            found[id(owner)] = (first_name, owner)
         order = list(self._names)
-        blocks: dict[str, int] = {}
+        alive: dict[str, np.ndarray] = {}
         for key in sorted(found, key=order.index):
-            name, nbytes = found[key]
-            while name in blocks:
+            name, owner = found[key]
+            while name in alive:
                 name += "'"
-            blocks[name] = nbytes
-        return blocks
+            alive[name] = owner
+        return alive
 
 
 def trace_lines(

@@ -474,9 +474,9 @@ with needs("0.1"):
 # | 05 Online softmax | a softmax that never sees its whole row |
 # | 06 Tiling | what moving a byte costs; how little has to move |
 # | 07 FlashAttention | attention that never stores its scores |
+# | 08 FlashAttention on a GPU | the same as real kernels, and what a clock says |
 #
-# The same on a GPU is to come. Open `01_measuring_memory` next, and look at your
-# progress whenever you like.
+# Open `01_measuring_memory` next, and look at your progress whenever you like.
 
 # %%
 progress()

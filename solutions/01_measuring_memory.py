@@ -20,10 +20,11 @@ import tracemalloc
 import numpy as np
 
 from course_utils import check, measured, needs, predict, progress
-from course_utils.plots import growth, memory_timeline
+from course_utils.plots import growth
 from course_utils.timeline import trace_lines
 from course_utils.tracing import Trace
 from course_utils.tracing import end_trace, print_trace_stats, snapshot_trace, start_trace
+from course_utils.widgets.memory import scrub
 
 MB = 10**6
 
@@ -365,8 +366,9 @@ for name, program in programs.items():
 # every size, on every system.
 #
 # Now watch a whole program. `trace_lines` runs a function and notes after each of its lines which
-# arrays are alive. A block is an array under its name. Hatched is what was there for a part of
-# the line, and not at its end.
+# arrays are alive. Drag the slider, or use the arrow keys: which line needs the most? A block is
+# an array. What was there for a part of the line, and not at its end, has only a frame. (Where no
+# widget can show, a figure stands in its place, and there it is hatched.)
 
 # %%
 def program():
@@ -379,13 +381,13 @@ def program():
     return x
 
 
-memory_timeline(trace_lines(program))
+scrub(trace_lines(program))
 
 # %% [markdown]
-# Read it from the top. `x = x + 1` ends with one array, as it began, but two were there: the old
+# Now line by line. `x = x + 1` ends with one array, as it began, but two were there: the old
 # `x` has its name until the new one is complete. The next line needs room for two intermediate
 # results to make one `y`, and this is the peak of the program. `y = None` begins with `y` and
-# ends without. `x /= ...` has no hatching at all.
+# ends without. `x /= ...` needs nothing extra at all.
 #
 # Write `x += 1` in place of `x = x + 1`, and run the cell again. What has changed?
 #
@@ -736,6 +738,20 @@ growth(sizes, peaks, xlabel="points", ylabel="peak, MB", title="Pairwise distanc
 #
 # Next comes `02_requires_grad`: what a backward pass keeps alive, and how much of that nobody
 # ever reads.
+
+# %% [markdown]
+# ### In your own words 1.w
+#
+# A function makes a large table and returns one row of it. Afterwards the whole table
+# stays in memory, although no variable refers to it. Explain in two sentences why, and
+# what the function should return instead.
+#
+# (No check reads this one: a person does.)
+
+# %% [markdown] written="1.w"
+# The row is a view: it owns no numbers, and it holds a reference to the array that
+# does, so the table lives as long as the row. Returning `row.copy()` gives the caller
+# an array of its own, and lets the table go when the function ends.
 
 # %%
 progress()

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from course_utils import ag, check, measured, needs, predict, progress
-from course_utils.plots import memory_timeline, show_source
+from course_utils.plots import show_source
 from course_utils.timeline import Timeline, trace_lines
 from course_utils.torch_memory import saved_bytes
 from course_utils.tracing import (
@@ -25,6 +25,7 @@ from course_utils.tracing import (
     snapshot_trace,
     start_trace,
 )
+from course_utils.widgets.memory import recorded_engines, scrub
 
 MB = 10**6
 
@@ -117,13 +118,13 @@ def forward_timeline(x, weights, matmul=ag.matmul):
     return timeline
 
 
-memory_timeline(forward_timeline(x, weights), titles=["forward, a gradient for every node"])
+scrub(forward_timeline(x, weights), titles=["forward, a gradient for every node"])
 
 # %% [markdown]
-# Every row is a moment, every block an array that is alive then. The hatched end is
-# what lived only *during* the step: `np.matmul` makes its result, `1.0 * value` copies
-# it, then the first one is dropped. That costs no memory in the end, but it costs some
-# on the way, and a machine must be large enough for the way too.
+# Every step is a moment, every block an array that is alive then. What has only a frame
+# (hatched, in the figure) lived only *during* the step: `np.matmul` makes its result,
+# `1.0 * value` copies it, then the first one is dropped. That costs no memory in the
+# end, but it costs some on the way, and a machine must be large enough for the way too.
 #
 # Twice what is needed, the lecture remarks (L12-22). To be entitled to that, we must
 # know what *is* needed. So: who reads a gradient?
@@ -472,7 +473,7 @@ with needs("2.2"):
         names=["x", "w", "output"],
         count=["output.grad"],
     )
-    memory_timeline(timeline, titles=["your step, line by line"])
+    scrub(timeline, titles=["your step, line by line"])
 
 # %% [markdown]
 # Three honest ways to write it have three peaks:
@@ -742,6 +743,24 @@ with torch.no_grad():
 # torch keeps one for each trained weight and none for a frozen one: the rule of
 # exercise 2.4, whichever layer it is.
 #
+# ## Both engines, step by step
+#
+# Here is a whole training step on the lecture's first engine and on the lazy one, as
+# this course's solution has it: six products and a sum, and the way back. Both were
+# asked at the same moments. Go to the sum, where the way back begins. Which arrays does
+# the eager engine hold there that the lazy one does not, and what is in them?
+
+# %%
+names = ["eager", "lazy"]
+scrub(*recorded_engines(*names), titles=names, title="One step on two engines")
+
+# %% [markdown]
+# Six gradients as large as activations, full of zeros. From here on the eager engine's
+# column does not change any more; only the zeros do. The lazy engine holds one large
+# array beside the activations, and in each step another gradient takes its place. Below
+# it nothing moves: $Z_6$ has been read for the last time before the way back begins,
+# and it is there to the end.
+#
 # ## What to take along
 #
 # A gradient of an activation is needed from the step that makes it to its own step; an
@@ -753,6 +772,22 @@ with torch.no_grad():
 # What remains are the activations that *are* read, one for each trained layer, and they
 # wait through the whole forward pass. Lesson 03 throws them away as well, and computes
 # them again.
+
+# %% [markdown]
+# ### In your own words 2.w
+#
+# A trace of the backward pass printed zeros, and from these zeros the lecture concluded
+# that gradients are not needed after their steps. Explain in two sentences why the
+# zeros do not support this, and name an experiment that does.
+#
+# (No check reads this one: a person does.)
+
+# %% [markdown] written="2.w"
+# The gradients had been allocated before the trace began, so it would have printed
+# zeros whether they were dropped or kept: a measurement that cannot come out
+# differently is no evidence. Overwriting each gradient with NaN after its step, and
+# finding the weights' gradients unchanged, would have failed if anybody had still read
+# them.
 
 # %%
 progress()

@@ -15,9 +15,11 @@ import numpy as np
 
 from course_utils import ag, check, measured, needs, predict, progress
 from course_utils.counting import count_matmuls, counted
-from course_utils.plots import measured_on_curves, memory_timeline, show_source
+from course_utils.plots import measured_on_curves, show_source
 from course_utils.timeline import Timeline
 from course_utils.tracing import Trace
+from course_utils.widgets.checkpoints import keep_or_discard
+from course_utils.widgets.memory import recorded_engines, scrub
 
 MB = 10**6
 
@@ -80,12 +82,12 @@ print(*(step.current_bytes // MB for step in one_checkpoint.steps), sep=", ")
 measured("3.a", one_checkpoint.steps[-1].current_bytes // MB)
 
 # %%
-memory_timeline(everything, one_checkpoint, titles=["all kept", "layer 5 kept"])
+scrub(everything, one_checkpoint, titles=["all kept", "layer 5 kept"])
 
 # %% [markdown]
 # This is the lecture's plot (L12-40): 32 up to 327 MB on the left; on the right 32, and
 # from layer 6 on 65, the checkpoint and the newest output. Ten times as many layers
-# would draw the same picture on the right, and on the left a picture ten times as wide.
+# would need no more on the right, and ten times as much on the left.
 #
 # What stays open is the price. Eight of the ten are gone, and each of them will be
 # asked for again.
@@ -625,8 +627,8 @@ with needs("3.4"):
 # The nine discarded outputs, once each: 39. (With the shape kept for the sum, 38: then
 # $Y_9$ need not come back.) The forward pass holds the same single checkpoint. What is
 # new is the peak of the *backward* pass, where a whole segment is there at once. Look
-# at both. Each row shows the moment when the values for a step have come back; hatched
-# is what it took on the way, the step before included.
+# at both. Each step shows the moment when its values have come back; the frame on top
+# (hatched, in the figure) is what it took on the way, the step before included.
 
 # %%
 def backward_timeline(forward):
@@ -651,11 +653,11 @@ with needs("3.4"):
     alone = backward_timeline(forward_mended)
     together = backward_timeline(forward_in_segments)
     titles = ["each by itself: 55", "a segment at a time: 39"]
-    memory_timeline(alone, together, titles=titles)
+    scrub(alone, together, titles=titles)
 
 # %% [markdown]
-# On the right a segment comes back at once, and is used up from its end. The first row
-# is the price: four outputs and the checkpoint. The row of layer 5 has five, and then
+# On the right a segment comes back at once, and is used up from its end. The first step
+# is the price: four outputs and the checkpoint. That of layer 5 has five, and then
 # the pass runs down to the input without computing anything again.
 #
 # And $Y_5$ stays to the very end. After the step of layer 6 nobody will read it, but it
@@ -664,6 +666,23 @@ with needs("3.4"):
 # On the left only one output is there at a time, at the price of 16 products more. Both
 # are honest bargains, and there are others between. The second is the one that the
 # world uses: `torch.utils.checkpoint` recomputes whole segments, once.
+#
+# Now choose for yourself: eight equal layers, and the model that lesson 04 will spell
+# out. Activations and gradients count, weights do not, and $z_8$ goes when the loss has
+# read it. First discard all seven. Before you look: what is the peak then, a segment at
+# a time? And which of the seven saves nothing when it alone is discarded?
+
+# %%
+keep_or_discard("equal")
+
+# %% [markdown]
+# With nothing kept the whole chain comes back at once, and the peak is where it was
+# when everything was kept. Checkpoints help because they *divide*. And $z_7$ saves
+# nothing: it is the first thing that the way back reads, so it goes and comes back at
+# once. Discard something else, and you pay one layer for one activation.
+#
+# Each by itself, nothing kept has the lowest peak of all, at the highest price. The
+# stairs say that this peak can be had for less. Can you find how?
 
 # %% [markdown]
 # ## The other notes: checkpointed reverse mode
@@ -912,6 +931,23 @@ with needs("3.5"):
 # $\sqrt{2T}$, at the same price. So the rule of the square root is a good rule, and not
 # the optimum.
 #
+# ## Three engines, step by step
+#
+# The two engines of lesson 02, and yours of this one, as the course's solution has it,
+# over one training step: six products, a sum, and the way back. Of the third one's
+# outputs $Z_3$ alone is kept, and segments come back at once. Go along the way back: at
+# which two steps do values come back?
+
+# %%
+names = ["eager", "lazy", "rematerialized"]
+scrub(*recorded_engines(*names), titles=names, title="One step on three engines")
+
+# %% [markdown]
+# At the step of $L$, which asks for $Z_6$ and so for its whole segment, and at the step
+# of $Z_3$, which reads $Z_2$. The third engine's peak is below half of the first one's,
+# and where the way back begins, the first one holds twelve arrays of this size, the
+# third one holds one.
+#
 # ## What to take along
 #
 # An activation need not wait for its reader. What it costs to throw it away can be
@@ -922,6 +958,21 @@ with needs("3.5"):
 # The lecture ends with two questions. How does one choose the checkpoints best, if
 # layers differ in size and in cost? And what if the graph is no chain? Lesson 04
 # answers both.
+
+# %% [markdown]
+# ### In your own words 3.w
+#
+# Bringing every dropped activation back on its own takes 55 products in the lecture's
+# network, a segment at a time takes 39. Explain in two sentences where the 16 products
+# went, and what is paid for them.
+#
+# (No check reads this one: a person does.)
+
+# %% [markdown] written="3.w"
+# Alone, each activation is computed again from the last checkpoint, so the first layers
+# of a segment are computed once for every later layer; a segment at a time computes
+# each of them once and keeps it until its step is done. The price is memory in the
+# backward pass: a whole segment's activations are alive together with the checkpoints.
 
 # %%
 progress()

@@ -25,6 +25,7 @@ from course_utils.remat.plans import plan_schedule
 from course_utils.remat.simulate import simulate
 from course_utils.schedule_plots import chain_bars, memory_time_front, schedule_chart
 from course_utils.tracing import Trace
+from course_utils.widgets.checkpoints import keep_or_discard
 
 MB = 10**6
 
@@ -794,6 +795,20 @@ memory_time_front(
 # chains, the dynamic programme: the best persistent plan for any budget. For the best
 # of all schedules, and for graphs that are no chain, a search, or a programme for an
 # integer solver (Jain et al. 2020).
+#
+# Try it by hand, on eight layers that differ. Each dot is a choice of what to keep. Set
+# the budget to 17 MB, and get below it. Which value would you give up first, which one
+# never? Then 14 MB.
+
+# %%
+keep_or_discard("uneven")
+
+# %% [markdown]
+# $z_1$ goes first: none is larger, and none cheaper to make. For 17 MB $z_3$ goes as
+# well, the second largest. $z_6$ stays, since nothing takes longer to make, and $z_7$,
+# which is read at once. From 15 MB on, the solid stairs and the dashed ones are the
+# same: some choice of what to keep is as good as any schedule. At 14 MB none is. There
+# the best schedule keeps a value for a while, gives it up, and makes it again.
 
 # %% [markdown]
 # ## Graphs that are no chain
@@ -1038,6 +1053,17 @@ check("4.5", u_schedule)
 # After a step backward, forget what is neither kept, nor a gradient, nor read by the
 # very next step.
 # </details>
+#
+# All choices for one such U, at a glance. One of the five values can be discarded
+# without any price. Which one, and why?
+
+# %%
+keep_or_discard("skip")
+
+# %% [markdown]
+# `up`: only `skip` reads it, on the way forward, and the way back of a sum reads
+# nothing. `encode` saves the most, and is the dearest. And see what is kept at the
+# lowest peak: `skip`, which would bring everything else back with it.
 
 # %% [markdown]
 # ## What a transformer gives up first
@@ -1421,6 +1447,23 @@ else:
 # stays. One step backward, with its input and two gradients, is a floor that no plan
 # gets under. And a proof of "best" is as good as the list of what it was compared with:
 # all periods, all plans, all schedules were three different lists.
+
+# %% [markdown]
+# ### In your own words 4.w
+#
+# A network's first layers have large outputs that are cheap to compute; its last layers
+# have small outputs that are dear. A colleague keeps every $\sqrt n$-th activation.
+# Explain in two sentences why this is not the best plan, and what a better one would
+# keep.
+#
+# (No check reads this one: a person does.)
+
+# %% [markdown] written="4.w"
+# The square root counts layers, as if all had the same size and the same cost, so it
+# keeps some of the large outputs, which would be cheap to make again, and drops small
+# ones that are dear. A better plan spends its bytes where each of them saves most time:
+# it keeps the small, dear outputs at the end and recomputes the large, cheap ones in
+# front.
 
 # %%
 progress()

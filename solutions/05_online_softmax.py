@@ -22,6 +22,7 @@ from course_utils import check, measured, needs, predict, progress
 from course_utils.plots import growth
 from course_utils.softmax_plots import merge_shapes, running_softmax
 from course_utils.tracing import Trace
+from course_utils.widgets.softmax import step_through_softmax
 
 MB = 10**6
 rng = np.random.default_rng(5)
@@ -391,6 +392,23 @@ running_softmax(3 * rng.standard_normal(1000), width=25)
 # end. For the memory that is the same. FlashAttention's Algorithm 1 carries the mean
 # (Dao et al. 2022); FlashAttention-2 carries the sum, and saves the divisions (Dao
 # 2023).
+#
+# Now stop the stream at every block. Four rows of 16 scores come here, each score with
+# a value. You choose how many come at a time, and what is rescaled when the maximum
+# rises: all older terms; none; all but the sum, as printed in E5-82; or none because
+# there is no maximum, and weights are counted from 0. Before you try: which row
+# forgives it when nothing is rescaled? Which one needs the maximum?
+
+# %%
+step_through_softmax()
+
+# %% [markdown]
+# When the largest score comes first, nothing ever has to be rescaled, and every way is
+# right. In the other rows the output is off from the first block on that raises the
+# maximum, unless all that came before weighs nothing. A single block of 16 is always
+# right, since nothing is older than it. Without a maximum three rows come out right,
+# with nothing to rescale. The one that is 800 higher is nan, and no later block mends
+# it.
 
 # %% [markdown]
 # ### Exercise 5.3 - any number of blocks - 4 points, hard, 20 min
@@ -753,6 +771,21 @@ print(f"keys and values, per row : {N * once / MB:,.0f} MB")
 # neutral element, so a row can come in any pieces, in any order, from anywhere.
 #
 # What became of the lectures' figures stands in `docs/figures.md`.
+
+# %% [markdown]
+# ### In your own words 5.w
+#
+# Two machines hold one half each of a long row of scores with their values. Each sends
+# the softmax of its half, times the values, and nothing else. Explain in two sentences
+# why these two results cannot be merged, and what must come with them.
+#
+# (No check reads this one: a person does.)
+
+# %% [markdown] written="5.w"
+# Each softmax is divided by its own half's sum, so the two results no longer say how
+# much weight their half has in the whole row. With the maximum and the sum of each half
+# (or one number for both, the logsumexp), the two weights are known relative to each
+# other, and the result is their weighted mean.
 
 # %%
 progress()

@@ -232,22 +232,27 @@ def product_point(columns):
     return flops / (matrix.nbytes + x.nbytes + y.nbytes), flops / seconds
 
 
-points = {"1": (0.5, 2 * matrix.size / read_seconds)}
-points |= {f"{columns}": product_point(columns) for columns in (4, 16, 64, 256)}
+points = {"1 column": (0.5, 2 * matrix.size / read_seconds)}
+points |= {f"{n} columns": product_point(n) for n in (4, 16, 64, 256)}
 best_flops = max(flops_per_second, *(rate for _, rate in points.values()))
 best_bytes = max(bytes_per_second, *(rate / at for at, rate in points.values()))
 
-# %%
-from course_utils.tiling_plots import roofline
+# %% [markdown]
+# And with them three jobs that were only counted, as fast as a roof allows: a square
+# product, the scores $QK^\top$, and attention as above. Choose the A100, and let $N$
+# grow. Which of the three leaves the slope?
 
-roofline(
+# %%
+from course_utils.widgets.roofline import move_under_roofs
+
+move_under_roofs(
     {
         "this machine": (best_flops, best_bytes),
         "A100": (a100_flops, a100_bytes),
     },
     points,
     marks={"attention, D = 64": 262 / 14, "attention, D = 128": 518 / 14},
-    title=f"Black: products, by columns, on {machine_name()}",
+    title=f"Black: the matrix times columns, on {machine_name()}",
 )
 
 # %% [markdown]
@@ -257,11 +262,13 @@ roofline(
 # few columns several libraries are slower than at one.) How near the points come to the
 # roof is the library's skill; that none gets past it is the machine.
 #
-# The dashed lines are attention, kernel by kernel. Under the A100's roof they meet the
-# slope: most of that processor would wait. (Under your own they may well meet the flat
-# part: a small balance is easier to satisfy.) A faster processor does not help there,
-# and neither do better kernels for each single step. What helps is to move fewer bytes:
-# to fetch a number, and to use it as often as possible before it goes.
+# At $D = 64$ only the square product leaves the A100's slope. (The scores do so at
+# $D = 256$: theirs is the intensity that ends at $D$.) Attention, kernel by kernel,
+# stays on the slope whatever you choose; it is the dashed lines of the figure. Most of
+# that processor would wait. (Under your own roof it may well come to the flat part: a
+# small balance is easier to satisfy.) A faster processor does not help there, and
+# neither do better kernels for each single step. What helps is to move fewer bytes: to
+# fetch a number, and to use it as often as possible before it goes.
 
 # %% [markdown]
 # ## A memory that counts
@@ -494,6 +501,21 @@ measured("6.d", (3 * 64 * 64) / (3 * 32 * 32))
 # A chip of four times the size has a tile of twice the side. What tiling saves grows
 # with the *root* of the capacity. That is a slow growth, and we will ask below whether
 # anything can do better.
+#
+# Before you write one, watch one: a small product, recorded on the counting memory with
+# several tiles. Step through it. Which tile stays, and which come again? Then try
+# another tile, and a chip on which it does not fit. Why do tiles of 20 x 20 move no
+# less than tiles of 16 x 16?
+
+# %%
+from course_utils.widgets.tiles import step_through_product
+
+step_through_product()
+
+# %% [markdown]
+# At the end of every run the two bars meet: what was counted is the formula, to the
+# byte. In the formula a tile counts only through the number of *rows* and *columns of
+# tiles* that it makes of $C$, and 24 x 32 is two by two with either.
 
 # %% [markdown]
 # ### Exercise 6.3 - a tiled matrix product - 5 points, hard, 30 min
@@ -566,14 +588,16 @@ check("6.3", tiled_matmul)
 
 # %% [markdown]
 # Here is your own program, on the matrices that you saw above, with room for three
-# tiles of 16 x 16.
+# tiles of 16 x 16. Step through it: when are all three on chip?
 
 # %%
+from course_utils.widgets.tiles import tiles_in_motion
+
 with needs("6.3"):
     A, B, C, sram = run_matmul(tiled_matmul, a, b, capacity_bytes=6_144)
     print(f"A was loaded {A.bytes_read / A.nbytes:.1f} times, B", end=" ")
     print(f"{B.bytes_read / B.nbytes:.1f} times; moved {sram.hbm.bytes_moved:,} bytes")
-    tile_frames(sram.events, (40, 60, 50), 6_144, range(8), "Yours")
+    tiles_in_motion(sram, "Yours", tiled_matmul_traffic(40, 60, 50, 16, 16))
 
 # %% [markdown]
 # Compare with the naive run: the tile of $C$ (hatched) stays while the others pass by,
@@ -882,6 +906,21 @@ with needs("6.4"):
 # moves $2mnk$ numbers or $2mnk/\sqrt{M}$, by the order of its loops and by what it
 # keeps. Tiles get within a small factor of the least that is possible. What no tiling
 # of a single step can save is a result that is stored only to be read again.
+
+# %% [markdown]
+# ### In your own words 6.w
+#
+# Tiles of twice the side halve what a matrix product reads. Explain in two sentences
+# where the factor of two comes from, and what keeps you from taking it again and again.
+#
+# (No check reads this one: a person does.)
+
+# %% [markdown] written="6.w"
+# A number that was loaded serves a whole row or column of the tile of the result, so
+# with twice the side it serves twice as many products, and is loaded half as often.
+# Three tiles must be on the chip at once, so the side cannot grow beyond the square
+# root of a third of what it holds: a chip four times as large gives one more factor of
+# two.
 
 # %%
 progress()

@@ -251,18 +251,24 @@ with needs("7.1"):
 
 # %% [markdown]
 # No square anywhere, and a fraction of the traffic. Here is the program at work, at a
-# smaller size. A box is a tile: its height says which rows it holds, its width how much
-# was moved while it stayed on chip.
+# smaller size. Step through it: which tiles stay, and what travels? (In the figure
+# which stands for it on paper a box is a tile: its height says which rows it holds, its
+# width how much was moved while it stayed on chip.)
 
 # %%
+from course_utils.widgets.tiles import step_through_flash, tiles_in_motion
+
 with needs("7.1"):
-    _, chip = run(flash_keys_outside, 256, 16, ALGORITHM_1, 32, 64, record=True)
-    tiles_in_time(chip, titles=["keys outside (Algorithm 1)"])
+    sizes = 32, 64
+    _, chip = run(
+        flash_keys_outside, 256, 16, ALGORITHM_1, *sizes, numbers=32_768, record=True
+    )
+    tiles_in_motion(chip, "keys outside (Algorithm 1)")
 
 # %% [markdown]
 # Each block of keys is loaded once and stays long. All the queries come by, again for
-# each of them. (Where boxes overlap in time, a tile was still there when the next was
-# loaded: a name holds its value until it is given another.)
+# each of them. (Where a tile is still there when the next is loaded, and boxes overlap:
+# a name holds its value until it is given another.)
 #
 # And the slide with the lost factors (E5-81)? Taken literally, the new sum begins with
 # $e^{m - m'}$ alone, and where $O_i$ should be there is nothing:
@@ -671,12 +677,32 @@ with needs("7.4"):
 # %% [markdown]
 # Small blocks follow the diagonal closely, but make more passes. How the two are
 # balanced is a matter of the machine; lesson 08 measures it. In the picture of the
-# tiles, each block of queries now has its keys come by a little further:
+# tiles, each block of queries now has its keys come by a little further, and of the
+# square only the blocks down to the diagonal are ever formed:
 
 # %%
 with needs("7.4"):
-    _, chip = run(flash_causal, 256, 16, QUERIES_OUTSIDE, 32, 16, record=True)
-    tiles_in_time(chip, titles=["causal, queries outside"])
+    sizes = 32, 32
+    _, chip = run(
+        flash_causal, 256, 16, QUERIES_OUTSIDE, *sizes, numbers=16_384, record=True
+    )
+    whole = queries_outside_traffic(256, 256, 16, *sizes, causal=True)
+    tiles_in_motion(chip, "causal, queries outside", whole)
+
+# %% [markdown]
+# And now all of it to choose from: either loop outside, with a mask or without, blocks
+# and chip as you like. These runs were recorded beforehand, on 48 queries and keys.
+#
+# Take the chip of 16,384 bytes, without a mask, and look for the blocks with which each
+# order moves least. Which of the two blocks would you make the larger one? Say so
+# first, then try. (At the end of the run you see the sum, or where it overflows.)
+
+# %%
+step_through_flash()
+
+# %% [markdown]
+# The block of the loop *outside* is the one to make large: it decides how often the
+# others come by. The other block has only to fit.
 
 # %% [markdown]
 # ## A famous measurement, recounted
@@ -915,6 +941,21 @@ with needs("7.3", "7.5"):
 #
 # On a GPU, blocks become thread blocks and our counted chip becomes shared memory and
 # registers. Lesson 08 writes the same two loops there, and a clock measures them.
+
+# %% [markdown]
+# ### In your own words 7.w
+#
+# In the middle of a row, FlashAttention meets a block of keys with a score above all
+# before it. Explain in two sentences why the blocks that went before need not be read
+# again, and what is done to the running output instead.
+#
+# (No check reads this one: a person does.)
+
+# %% [markdown] written="7.w"
+# All earlier weights were taken relative to the old maximum, so relative to the new one
+# they are all too large by one and the same factor, the exponential of the new maximum
+# minus the old. Output and sum are sums of such weights, so multiplying both by that
+# factor's inverse puts everything right at once.
 
 # %%
 progress()

@@ -246,3 +246,30 @@ def test_replacing_minds_bytes_not_characters():
     assert (
         syntax.replace_node("ü = g('é', 1)", tree.body[0].value.args[1], "22") == "ü = g('é', 22)"
     )
+
+
+# answers in words
+
+WORDS = """
+# %% [markdown]
+# ### In your own words 1.w
+#
+# Why?
+
+# %% [markdown] written="1.w"
+# Because the row is a view.
+"""
+
+
+def test_an_answer_in_words_is_asked_for_and_not_given():
+    given, solved = build(SAMPLE + WORDS)
+    cells = [notebook["cells"][-1] for notebook in (given, solved)]
+    assert [cell["id"] for cell in cells] == ["written-1-w"] * 2
+    assert [cell["source"] for cell in cells] == [student.YOUR_WORDS, "Because the row is a view."]
+    assert cells[0]["metadata"] == cells[1]["metadata"]
+    metadata = cells[0]["metadata"]
+    assert metadata["course"]["role"] == "written" and metadata["course"]["exercise"] == "1.w"
+    by_hand = {"grade": True, "solution": True, "locked": False, "points": 0, "task": False}
+    assert metadata["nbgrader"] == by_hand | {"grade_id": "written-1-w", "schema_version": 3}
+    assert "written" not in metadata
+    nbformat.validate(nbformat.from_dict(given))

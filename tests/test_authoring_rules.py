@@ -3,7 +3,7 @@
 import pytest
 
 from course_utils.authoring import outline, rules
-from tests.test_authoring import ANSWER, SAMPLE, TITLE, known, read
+from tests.test_authoring import ANSWER, SAMPLE, TITLE, WORDS, known, read
 
 HEADING = "### Exercise 1.1 - payload - 2 points, easy, 5 min"
 CHECK = '# %%\ncheck("1.1", f)\n'
@@ -118,6 +118,15 @@ BROKEN = {  # what is wrong -> (source, line, words of the message)
     "syntax": (TITLE + "\n# %%\nx = 1\ny = = 2\n", 6, "does not parse"),
     "text before the first cell": ("x = 1\n" + TITLE, 1, "not opened by"),
     "metadata": (TITLE + '\n# %% {"tags": ["a"]}\nx = 1\n', 1, "not opened by a plain"),
+    "written twice": (
+        TITLE + WORDS + '\n# %% [markdown] written="1.w"\n# Too.\n', 13, "a question has one",
+    ),
+    "written, not asked": (
+        TITLE + '\n# %% [markdown] written="1.w"\n# So.\n', 5, "no heading `### In your own words",
+    ),
+    "asked, not written": (TITLE + "\n# %% [markdown]\n# ### In your own words 1.w\n", 1, "no cell"),
+    "written in code": (TITLE + '\n# %% written="1.w"\nx = 1\n', 5, "in a text cell"),
+    "written of another lesson": (TITLE + WORDS.replace("1.w", "2.w"), 10, "its id is 1.w"),
     "an empty cell": (TITLE + "\n# %%\n\n# %% [markdown]\n# text\n", 4, "an empty cell"),
 }  # fmt: skip
 

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -116,3 +117,13 @@ def test_work_that_cannot_be_written(course) -> None:
     with pytest.raises(CourseError, match="can't write") as error:
         lab.bring_lessons(course)
     assert "\n" not in str(error.value)
+
+
+def test_students_get_no_instructors_menus() -> None:
+    """nbgrader is installed for a test; `lab` hides what it adds to JupyterLab."""
+    folder = Path(lab.__file__).with_name("jupyter")
+    pages = json.loads((folder / "labconfig" / "page_config.json").read_text())
+    assert pages["disabledExtensions"]["@jupyter/nbgrader"] is True
+    server = json.loads((folder / "jupyter_server_config.d" / "course.json").read_text())
+    extensions = server["ServerApp"]["jpserver_extensions"]
+    assert extensions["nbgrader.server_extensions.formgrader"] is False

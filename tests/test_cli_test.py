@@ -74,6 +74,14 @@ def test_without_notebooks_or_tests_nothing_passes(tmp_path, capfd, monkeypatch)
     assert "no notebooks in solutions/" in said
 
 
+def test_a_students_copy_tests_its_notebooks(course, capfd) -> None:
+    for folder in ("tests", "solutions"):
+        shutil.rmtree(course / folder)
+    write_notebook(course / "notebooks" / "00_a.ipynb", "x = 1")
+    assert command.main([], course) == 0
+    assert capfd.readouterr().out.strip().endswith("1 passed, 0 failed, 0 skipped")
+
+
 def test_options_go_to_the_units_alone(course, capfd) -> None:
     (course / "tests" / "test_two.py").write_text(
         "import pytest\n\n\ndef test_two():\n    pytest.skip('not here')\n\n\n"
@@ -83,6 +91,16 @@ def test_options_go_to_the_units_alone(course, capfd) -> None:
     said = capfd.readouterr().out
     assert said.strip().endswith("0 passed, 1 failed, 1 skipped")
     assert re.findall(r"^=== (\w+)$", said, re.MULTILINE) == ["units"]
+
+
+def test_the_browsers_tests_are_a_step_of_their_own(course, capfd, monkeypatch) -> None:
+    monkeypatch.setattr(command.Runner, "build", lambda self: command.whole("build", 0))
+    (course / "tests" / "browser").mkdir()
+    (course / "tests" / "browser" / "test_b.py").write_text("def test_b():\n    assert True\n")
+    command.main([], course)
+    lines = capfd.readouterr().out.strip().splitlines()
+    counts = {line.split()[0]: line.split()[1:4] for line in lines[-7:-1]}
+    assert counts["units"] == counts["browser"] == ["1", "0", "0"]
 
 
 def test_a_report_that_was_never_written_is_a_failure(tmp_path) -> None:

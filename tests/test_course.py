@@ -70,7 +70,7 @@ def test_help_lists_every_command(arguments) -> None:
         assert f"course.py {name}" in helped.stdout
 
 
-@pytest.mark.parametrize("name", ["grade", "frobnicate", "--verbose"])
+@pytest.mark.parametrize("name", ["judge", "frobnicate", "--verbose"])
 def test_an_unknown_command_gets_one_line(name) -> None:
     refused = run(name)
     assert refused.returncode == 2

@@ -12,11 +12,12 @@ PACKAGE = ROOT / "course_utils"
 FLOORS = {
     "errors": 0, "tracing": 0, "timeline": 0, "hardware": 0, "machine": 0, "hierarchy": 0,
     "triton_here": 0, "triton_stand_in": 0,
-    "ag": 1, "counting": 1, "remat": 1, "attention": 1,
+    "ag": 1, "counting": 1, "remat": 1, "attention": 1, "triton_meter": 1,
+    "kernels": 2, "recorded": 2, "gpu_timing": 2, "gpu_plots": 2, "gpu_pictures": 2,
     "plots": 2, "graphs": 2, "torch_memory": 2, "torch_remat": 2,
     "schedule_plots": 2, "softmax_plots": 2, "tiling_plots": 2, "flash_plots": 2,
-    "checks": 3,
-    "authoring": 4, "cli": 4,
+    "checks": 3, "widgets": 3, "bench": 3,
+    "authoring": 4, "grading": 4, "site": 4, "cli": 4,
 }  # fmt: skip
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 

@@ -11,7 +11,7 @@ from course_utils.authoring.carry import carry
 from course_utils.authoring.files import notebook_bytes
 from course_utils.cli.update import main
 from course_utils.errors import CourseError
-from tests.test_authoring import ANSWER, SAMPLE, build
+from tests.test_authoring import ANSWER, SAMPLE, WORDS, build
 
 STEM = "01_measuring_memory"
 SECOND = f"""
@@ -419,3 +419,16 @@ def test_an_answer_follows_its_name_when_exercises_are_renumbered(tmp_path):
     assert sources == [stub.format("payload"), "def owned(x):\n    return 1"]
     renamed = {"cells": [cell("1.1", "def my_payload(x):\n    return 1")]}
     assert carry(renamed, new).notebook["cells"][0]["source"].startswith("def my_payload")
+
+
+def test_an_answer_in_words_comes_along():
+    old, new = build(SAMPLE + WORDS)[0], build(NEWER + WORDS.replace("Why?", "Why so?"))[0]
+    assert carry(old, new).notebook == new and carry(old, new).answers == 0
+    find(old, "written-1-w")["source"] = "Because `a[0]` keeps all of it."
+    carried = carry(old, new)
+    assert find(carried.notebook, "written-1-w")["source"] == "Because `a[0]` keeps all of it."
+    assert (carried.answers, carried.kept) == (1, 0)
+    find(old, "written-1-w")["metadata"] = {}  # as an editor may leave it
+    assert carry(old, new).answers == 1
+    find(old, "written-1-w")["cell_type"] = "raw"
+    assert "Because `a[0]` keeps all of it." in texts(carry(old, new).notebook)

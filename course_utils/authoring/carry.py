@@ -80,11 +80,11 @@ def take(cell: dict, name: str | None, merge: Merge) -> None:
         merge.keep(cell)
     elif role := role_in(name):
         merge.place = merge.places.get(name, merge.place)
-        if cell["cell_type"] != "code":
+        if (cell["cell_type"] == "code") == (role == "written"):  # its kind was changed
             merge.keep(cell)
         elif untouched(cell, merge.stubs.get(name)):
             return
-        elif role == "answer":
+        elif role in ("answer", "written"):
             take_answer(cell, name, merge)
         elif role == "predict":
             take_prediction(cell, name, merge)

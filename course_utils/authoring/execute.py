@@ -96,6 +96,7 @@ def environment(root: Path, state: str) -> dict[str, str]:
     path = os.pathsep.join(p for p in (str(root), os.environ.get("PYTHONPATH", "")) if p)
     return os.environ | {
         "COURSE_STRICT": "1",
+        "COURSE_STATIC": "1",  # a widget's figure and table, without the widget
         "COURSE_STATE": state,
         "IPYTHONDIR": str(Path(state, "ipython")),
         "PYTHONPATH": path,

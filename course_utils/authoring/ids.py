@@ -1,16 +1,16 @@
 """Ids that stay with a cell when the lesson around it changes.
 
-Answers, checks and predictions are named by their exercise. Any other cell is named by a hash of
-its text, so a copy needs no second file to tell what its owner edited: a cell whose text no
-longer hashes to its id is not the course's any more. Editors add and drop white space at the end
-of a cell and change line ends; the hash does not see either.
+Answers, checks, predictions and answers in words are named by their exercise. Any other cell is
+named by a hash of its text, so a copy needs no second file to tell what its owner edited: a cell
+whose text no longer hashes to its id is not the course's any more. Editors add and drop white
+space at the end of a cell and change line ends; the hash does not see either.
 """
 
 import hashlib
 import re
 
 HASH_LENGTH = 10
-ROLES = ("answer", "check", "predict")
+ROLES = ("answer", "check", "predict", "written")
 ROLE_ID = re.compile(rf"({'|'.join(ROLES)})-\d+-\w+(-\d+)?")
 
 

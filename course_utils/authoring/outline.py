@@ -36,7 +36,10 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Part:
-    """A cell and its role: answer, check, predict, or None; `id` is 1.1, or 1.a to predict."""
+    """A cell and its role: answer, check, predict, written, or None.
+
+    `id` is 1.1, or 1.a to predict, or 1.w for an answer in words.
+    """
 
     cell: Cell
     role: str | None = None
@@ -71,6 +74,8 @@ def outline(lesson: Lesson) -> Outline:
 
 
 def part_of(cell: Cell, current: Exercise | None, exercises: list[Exercise]) -> Part:
+    if "written" in cell.metadata:
+        return Part(cell, "written", str(cell.metadata["written"]))
     if cell.kind == "code" and any(MARKER.search(line) for line in cell.text.split("\n")):
         return Part(cell, "answer", current.id if current else None, current)
     for role in ("check", "predict"):

@@ -14,6 +14,7 @@ from course_utils.authoring.student import YOUR_CODE, student_text
 
 CODE_LINES = 20
 CODE_CELLS_IN_A_ROW = 2
+ASKED = re.compile(r"^### In your own words (\S+)$", re.MULTILINE)
 Problems = Iterator[tuple[int, str]]
 
 
@@ -24,7 +25,8 @@ def validate(lesson: Lesson, plan: Outline, find_exercise: Callable | None = Non
     without it the registry of checks is not asked.
     """
     problems = {*lesson.problems, *plan.problems}
-    for rule in (shape, code, predictions, exercise_rules.answers, exercise_rules.exercises):
+    rules = (shape, code, predictions, written, exercise_rules.answers, exercise_rules.exercises)
+    for rule in rules:
         problems |= set(rule(lesson, plan))
     if find_exercise:
         problems |= set(exercise_rules.registered(lesson, plan, find_exercise))
@@ -103,3 +105,24 @@ def prediction_faults(lesson: Lesson, cell: Cell, call, name: str | None) -> Ite
         yield "a prediction's second argument is the number (the student gets `...` there)"
     if not syntax.is_single_call(cell.tree, "predict"):
         yield "a prediction is a cell of its own: nothing else in it, imports aside"
+
+
+def written(lesson: Lesson, plan: Outline) -> Problems:
+    """A written answer is a text cell below its question's heading, once."""
+    asked, answered = set(), set()
+    for part in plan.parts:
+        line, name = part.cell.line, part.id
+        if part.role != "written":
+            asked |= set(ASKED.findall(part.cell.text) if part.cell.kind == "markdown" else ())
+            continue
+        if part.cell.kind != "markdown":
+            yield line, f"written answer {name} stands in a text cell"
+        if not re.fullmatch(rf"{exercise_rules.prefix(lesson)}\.w\d?", name):
+            yield line, f"written answer {name!r}: its id is {exercise_rules.prefix(lesson)}.w"
+        if name not in asked:
+            yield line, f"no heading `### In your own words {name}` above its answer"
+        if name in answered:
+            yield line, f"written answer {name} again: a question has one"
+        answered.add(name)
+    for name in sorted(asked - answered):
+        yield 1, f'question {name} has no cell for its answer: `# %% [markdown] written="{name}"`'

@@ -15,6 +15,7 @@ from course_utils.authoring.outline import BEGIN, END, Outline, Part
 from course_utils.authoring.source import Lesson, with_magics
 
 YOUR_CODE = "# YOUR CODE HERE"
+YOUR_WORDS = "*Write your answer here.*"
 NBGRADER_SCHEMA = 3
 NOTEBOOK_METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -59,7 +60,7 @@ def student_text(part: Part) -> str:
         return stub(part.cell.text)
     if part.role == "predict":
         return without_prediction(part.cell.text)
-    return part.cell.text
+    return YOUR_WORDS if part.role == "written" else part.cell.text
 
 
 def notebooks(lesson: Lesson, plan: Outline) -> tuple[dict, dict]:
@@ -71,7 +72,8 @@ def notebooks(lesson: Lesson, plan: Outline) -> tuple[dict, dict]:
         full, text = (with_magics(t) if cell.kind == "code" else t for t in (cell.text, text))
         named = part.role and part.id
         name = unique(role_id(part.role, part.id) if named else text_hash(text), taken)
-        metadata = copy.deepcopy(cell.metadata) | (cell_metadata(part, name, text) if named else {})
+        metadata = copy.deepcopy({k: v for k, v in cell.metadata.items() if k != "written"})
+        metadata |= cell_metadata(part, name, text) if named else {}
         given.append(notebook_cell(cell.kind, name, text, metadata))
         solved.append(notebook_cell(cell.kind, name, full, copy.deepcopy(metadata)))
     content = json.dumps([given, NOTEBOOK_METADATA], sort_keys=True, ensure_ascii=False)
@@ -101,13 +103,15 @@ def cell_metadata(part: Part, name: str, text: str) -> dict:
     if part.role == "predict":
         return {"course": course}
     grading = {
-        "grade": part.role == "check",
+        "grade": part.role in ("check", "written"),
         "grade_id": name,
         "locked": part.role == "check",
         "schema_version": NBGRADER_SCHEMA,
-        "solution": part.role == "answer",
+        "solution": part.role in ("answer", "written"),
         "task": False,
     }
+    if part.role == "written":  # nbgrader: graded by hand
+        grading["points"] = 0
     heading = part.exercise
     if part.role == "check" and heading:
         grading["points"] = heading.points

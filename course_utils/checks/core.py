@@ -53,6 +53,7 @@ class Observation:
     more: further observations, by name, where an exercise needs them.
     changed_input: it wrote into an input that it should only read.
     out_of_sight: a library whose memory NumPy does not count (torch, mmap), if it went there.
+    unavailable: what this machine lacks to try it, and where it can be tried. "" where it was tried.
     """
 
     value: Any = None
@@ -62,6 +63,7 @@ class Observation:
     error: Error | None = None
     changed_input: bool = False
     out_of_sight: str = ""
+    unavailable: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,10 @@ class Measure:
 
 @dataclass
 class Verdict:
-    """The outcome of a check. `cause` is a short name of what went wrong, for tests and reports."""
+    """The outcome of a check. `cause` is a short name of what went wrong, for tests and reports.
+
+    The diagnosis of one that passed says how far it was verified, where this machine can't verify all.
+    """
 
     status: Status
     diagnosis: str = ""
@@ -131,6 +136,7 @@ class Exercise:
     judge: Callable[[Case, Observation], Verdict]
     returns_none: bool = False  # it works in place: returning nothing is right
     optional: bool = False
+    gpu_only: bool = False  # can be verified on a GPU and nowhere else
 
     @property
     def module(self) -> str:
@@ -141,7 +147,8 @@ def check(exercise_id: str, answer: Callable) -> Verdict:
     """Try an answer: shows and returns a Verdict. Records it for `progress`.
 
     It never raises, except where COURSE_STRICT or NBGRADER_EXECUTION is set in the environment: there
-    anything but "passed" is an AssertionError.
+    anything but "passed" is an AssertionError. (With COURSE_STRICT, an exercise for a GPU alone may be
+    "not verifiable here".)
     """
     try:
         exercise = find_exercise(exercise_id)
@@ -150,31 +157,33 @@ def check(exercise_id: str, answer: Callable) -> Verdict:
     verdict = judge_answer(exercise, answer, NOTEBOOK_SEED)
     gc.collect()  # a check leaves no graph of its own behind
     verdict.exercise, verdict.title = exercise.id, exercise.title
-    return _conclude(verdict)
+    return _conclude(verdict, exercise.gpu_only)
 
 
-def _conclude(verdict: Verdict) -> Verdict:
+def _conclude(verdict: Verdict, gpu_only: bool = False) -> Verdict:
     from course_utils.checks.record import record_verdict
     from course_utils.checks.show import show
 
     show(verdict)
     verdict._shown = True
     record_verdict(verdict)
-    strict = os.environ.get("COURSE_STRICT") or os.environ.get("NBGRADER_EXECUTION")
-    if strict and not verdict.passed:
+    excused = gpu_only and verdict.status is Status.NOT_VERIFIABLE  # from the course's own tests
+    strict = os.environ.get("COURSE_STRICT") and not excused
+    if (strict or os.environ.get("NBGRADER_EXECUTION")) and not verdict.passed:
         raise AssertionError(str(verdict))
     return verdict
 
 
 def judge_answer(exercise: Exercise, answer: Callable, seed: int) -> Verdict:
     """Every case in turn; the first that is not passed is the verdict."""
-    if not callable(answer):
+    if not callable(answer) and not callable(getattr(answer, "fn", None)):  # .fn: a kernel's
         return failed(
             "not a function",
             f"check takes your function itself, but got {_short(answer)}. "
             f'Write check("{exercise.id}", name), without calling it.',
         )
     measured: dict[str, Measure] = {}
+    told: list[str] = []
     cases = exercise.cases(seed)
     for case in cases:
         verdict = judge_observation(exercise, case, exercise.run(answer, case))
@@ -182,6 +191,7 @@ def judge_answer(exercise: Exercise, answer: Callable, seed: int) -> Verdict:
         if not verdict.passed:
             return verdict
         measured.update(verdict.measured)
+        told += [verdict.diagnosis] if verdict.diagnosis else []
     again = judge_observation(exercise, cases[0], exercise.run(answer, cases[0]))
     if not again.passed:
         return failed(
@@ -189,7 +199,7 @@ def judge_answer(exercise: Exercise, answer: Callable, seed: int) -> Verdict:
             "The same call was right the first time and wrong when it was repeated: something is kept "
             f"from one call to the next. The second time: {again.diagnosis}",
         )
-    return Verdict(Status.PASSED, measured=measured)
+    return Verdict(Status.PASSED, " ".join(dict.fromkeys(told)), measured)
 
 
 def judge_observation(exercise: Exercise, case: Case, seen: Observation) -> Verdict:
@@ -202,6 +212,8 @@ def judge_observation(exercise: Exercise, case: Case, seen: Observation) -> Verd
         where = f" at `{error.line}`" if error.line else ""
         message = f": {error.message}" if error.message else ""
         return failed("raised an error", f"Your code raised {error.kind}{where}{message}")
+    if seen.unavailable:
+        return Verdict(Status.NOT_VERIFIABLE, seen.unavailable)
     if seen.out_of_sight:
         return failed(
             "memory out of sight",

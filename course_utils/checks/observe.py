@@ -9,6 +9,7 @@ import dis
 import gc
 import linecache
 import sys
+import threading
 import types
 import warnings
 from collections.abc import Callable, Iterator
@@ -46,6 +47,11 @@ MEMORY_WORKS = {
     ),
 }
 
+# A grader's, that looks at this process from outside while memory is counted: called with "begins" and "ends".
+ANNOUNCE: list[Callable[[str], None]] = []
+LATE = "its result was another after the garbage collector had run: all the work belongs into the function"
+LEFT_WATCHER = "a profiler or tracer was there when it had returned: it left one behind"
+
 
 def observe(answer: Callable, *args, inputs_may_change: bool = False) -> Observation:
     """Call `answer(*args)`: its value or its error, and whether it changed an input."""
@@ -65,29 +71,52 @@ def observe_memory(answer: Callable, *args, inputs_may_change: bool = False) -> 
 
     The arguments must exist already, so they cost nothing. The first call of some NumPy functions
     imports modules: call the answer on something small before. Held is what outlives the call for
-    good, not what only waits for the garbage collector.
+    good, not what only waits for the garbage collector. What a collection sets off belongs to the
+    answer: it counts for the peak, and may not change the value.
     """
     before = [_copied(arg) for arg in args]
     with warnings.catch_warnings():
         warnings.simplefilter("default")  # a trace that says what it displaced is no error
         with Trace() as trace:
+            watchers = _watchers()
+            for announce in ANNOUNCE:
+                announce("begins")
+                trace.restart_peak()
             try:
                 value = answer(*args)
-                peak_bytes = trace.snapshot().peak_bytes
+                watches = _watchers() != watchers
+                stats = trace.snapshot()
+                kept = _copied(value)
+                trace.restart_peak()
+                copies_bytes = trace.snapshot().current_bytes - stats.current_bytes
                 gc.collect()
-                held_bytes = trace.snapshot().current_bytes
+                after = trace.snapshot()
             except KeyboardInterrupt:
                 raise
             except BaseException as problem:
                 return Observation(error=describe_error(problem, answer))
+            finally:
+                for announce in ANNOUNCE:
+                    announce("ends")
     changed = not inputs_may_change and not all(map(_same, before, args))
-    return Observation(value, peak_bytes, held_bytes, changed_input=changed)
+    if watches or not _same(kept, value):
+        return Observation(error=Error("RuntimeError", LEFT_WATCHER if watches else LATE))
+    peak_bytes = max(stats.peak_bytes, after.peak_bytes - copies_bytes)
+    return Observation(value, peak_bytes, after.current_bytes - copies_bytes, changed_input=changed)
+
+
+def _watchers() -> tuple:
+    """What the interpreter calls at events; an answer has none."""
+    return sys.getprofile(), sys.gettrace(), threading.getprofile(), threading.gettrace()
 
 
 def find_out_of_sight(answer: Callable, *args) -> str:
     """What out of NumPy's sight the answer goes to with these (small) inputs: a library, or ""."""
     if any(type(arg).__module__.startswith("course_utils.hierarchy") for arg in args):
-        names = {name for code in _codes(answer) for name in code.co_names}
+        named = [
+            name for code in _codes(answer) for name in (*code.co_names, *code.co_consts)
+        ]  # a constant: for getattr
+        names = {name for name in named if isinstance(name, str)}
         if works := sorted(names & MEMORY_WORKS):
             return f"the works of the memory (`{works[0]}`)"
     found = [name for name in _modules_named(answer) if _is_hidden(name)]

@@ -2,7 +2,7 @@
 
 environment, installing    make .venv on the first call (standard library only)
 __main__                   finds the command, and turns its errors into one line
-lab  update  test  doctor  the commands; `build` is course_utils.authoring
+lab  update  test  site  doctor   the commands; `build` is course_utils.authoring
 """
 
 from pathlib import Path

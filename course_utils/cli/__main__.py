@@ -13,6 +13,10 @@ COMMANDS = {
     "update": "course_utils.cli.update",
     "test": "course_utils.cli.test",
     "build": "course_utils.authoring",
+    "site": "course_utils.cli.site",
+    "grade": "course_utils.cli.grade",
+    "release": "course_utils.cli.release",
+    "bench": "course_utils.cli.bench",
     "doctor": "course_utils.cli.doctor",
 }
 

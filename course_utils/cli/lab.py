@@ -115,6 +115,9 @@ def open_lab(work: Path, lesson: str, options: list[str]) -> None:
     here = Path(sys.executable).parent  # for terminals, and for `!python` in a cell
     os.environ["PATH"] = os.pathsep.join([str(here), os.environ.get("PATH", "")])
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # this Python's kernel, not a namesake at home
+    # nbgrader, which tests use, brings an instructor's menus: a student's JupyterLab does without
+    settings = [str(Path(__file__).with_name("jupyter")), os.environ.get("JUPYTER_CONFIG_PATH")]
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, settings))
     os.chdir(work)
 
     from jupyterlab.labapp import main as jupyter_lab

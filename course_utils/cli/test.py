@@ -5,10 +5,11 @@
     notebooks     what students get, unsolved, cell by cell: it must run to its end
     solutions     the same with answers and COURSE_STRICT: every check must pass
     build         the notebooks are what their sources give
+    browser       tests/browser: the lessons in JupyterLab, and the site, in a real browser
 
 A step that fails does not stop the next ones. Nothing of the student's is read or written: progress
-goes to a temporary folder, and work/ is not looked at. With options for pytest, the units alone
-run: course.py test -k tracing.
+goes to a temporary folder, and work/ is not looked at. A students' copy (`release`) has notebooks
+only, and they are tested. With options for pytest, the units alone run: course.py test -k tracing.
 """
 
 import os
@@ -22,6 +23,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from course_utils.cli import ROOT
+from course_utils.hardware import browser_path
 from course_utils.machine import core_count
 
 CELL_SECONDS = 60  # no notebook takes more than 40
@@ -53,11 +55,16 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
         runner = Runner(root, Path(scratch))
         steps: list[tuple[str, Callable[[], Result]]] = [
             ("style", runner.style),
-            ("units", lambda: runner.units(["tests"])),
+            ("units", lambda: runner.units(["tests", "--ignore=tests/browser"])),
             ("notebooks", lambda: runner.notebooks("notebooks", strict=False)),
             ("solutions", lambda: runner.notebooks("solutions", strict=True)),
             ("build", runner.build),
         ]
+        if (root / "tests" / "browser").exists():
+            steps.append(("browser", runner.browser))
+        if not any((root / folder).exists() for folder in ("tests", "solutions")):
+            print("This copy has the students' notebooks alone: they are what is tested.")
+            steps = [step for step in steps if step[0] == "notebooks"]
         if arguments:
             steps = [("units", lambda: runner.units(arguments))]
         results = [timed(name, step) for name, step in steps]
@@ -105,6 +112,12 @@ class Runner:
         environment = {"COURSE_STRICT": "1"} if strict else {}
         # a notebook's cells share a kernel, so they stay together
         return self.pytest(folder, [*NBVAL, *files], dist="loadfile", **environment)
+
+    def browser(self) -> Result:
+        """JupyterLab in one worker, the site in the other: a file's tests share their server."""
+        if browser_path() is None:
+            print("There is no Chromium here: these tests are skipped, or fail if they must run.")
+        return self.pytest("browser", ["tests/browser"], dist="loadfile", **ONE_THREAD)
 
     def pytest(self, step: str, arguments: list[str], dist="worksteal", **extra: str) -> Result:
         report = self.scratch / f"{step}.xml"

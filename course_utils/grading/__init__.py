@@ -1,0 +1,17 @@
+"""Grading: from a folder of submissions to grades, feedback and a report.
+
+A submission is read, its answers run in a sandbox, and what was observed there is judged here, where no
+student's code runs. Rows are written as they come; pages and tables are made from the rows.
+
+collect   submissions (folders, ZIPs), platforms (their names for files), archives (a ZIP, never unpacked)
+read      reading (finds the answers), cells, magics, statements, support (what an answer needs), lessons
+run       jobs (answers and hidden cases), sandbox/ (bubblewrap, containers), driver, answering and cells_run
+          (inside it), sandboxed_course and shaking (the course as it is in there), codec and decoding,
+          tampering
+judge     judging (by each exercise's own judge), version (of the checks)
+batch     batch, grade_one, ledger (grades.jsonl), progress_bar
+tables    rows (grades.csv), compare, roster, policy, finals, exports (for learning platforms)
+pages     feedback, report, similar (near-identical answers), written (answers in words), pages (what they share)
+release   release, pruned and leaks: the students' copy of the course
+records   the plain data that these hand to each other
+"""

@@ -1,0 +1,100 @@
+"""Final points: a student's rows under the policy, lesson by lesson, and the course's total.
+
+grades.csv says what was earned. What it comes to (late days, exemptions, weights) is here, so that a
+changed rule never means grading again.
+"""
+
+import datetime
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_utils.grading.lessons import Lesson
+from course_utils.grading.policy import Policy
+from course_utils.grading.records import Graded, RowStatus
+from course_utils.grading.roster import Roster
+from course_utils.grading.rows import core_max, core_points, number, write_table
+
+FILE = "final.csv"
+
+
+@dataclass(frozen=True)
+class Final:
+    """One student's lesson. `points` is None where no figure may stand: exempt, or our own failure."""
+
+    student: str
+    notebook: str
+    points: float | None
+    max_points: float
+    days_late: int = 0
+    why: str = ""  # "exempt", "2 days late", a status other than graded
+
+
+def finals(
+    rows: list[Graded],
+    roster: Roster,
+    policy: Policy,
+    lessons: dict[str, Lesson],
+    written: dict[tuple[str, str], float] | None = None,
+    now: datetime.datetime | None = None,
+) -> list[Final]:
+    """Of every row, and of everybody on the roster who handed in nothing, by notebook and student.
+
+    What is missing has no figure before it is due. `now` is the time, in any zone.
+    """
+    found, now = [], now or datetime.datetime.now(datetime.UTC)
+    for row in rows:
+        if not row.notebook:
+            continue
+        late = policy.days_late(row.student, row.notebook, row.handed_in)
+        points = core_points(row, policy.count_optional)
+        points += (written or {}).get((row.student, row.notebook), 0.0)
+        why = [f"{late} day{'s' * (late != 1)} late"] if late else []
+        why += [] if row.status is RowStatus.GRADED else [str(row.status)]
+        if policy.is_exempt(row.student, row.notebook):
+            points, why = None, ["exempt"]
+        elif row.status is RowStatus.GRADER_ERROR:
+            points = None
+        elif row.status is RowStatus.MISSING and not policy.is_over(row.student, row.notebook, now):
+            points, why = None, ["not due yet"]
+        else:
+            points *= policy.share(late)
+        most = core_max(row, lessons) or 0.0
+        found.append(Final(row.student, row.notebook, points, most, late, ", ".join(why)))
+    return sorted(found, key=lambda each: (each.notebook, each.student))
+
+
+def missing_rows(
+    rows: list[Graded], roster: Roster, notebooks: list[str], seed: int
+) -> list[Graded]:
+    """A row for everybody on the roster, for each notebook that they did not hand in."""
+    there = {(row.student, row.notebook) for row in rows}
+    return [
+        Graded(student, notebook, RowStatus.MISSING, seed=seed)
+        for student in roster.students
+        for notebook in notebooks
+        if (student, notebook) not in there
+    ]
+
+
+def total_share(mine: list[Final], policy: Policy) -> float | None:
+    """A student's weighted share of all that counts, between 0 and 1; None where nothing does yet."""
+    counted = [final for final in mine if final.points is not None and final.max_points]
+    weights = [policy.weights.get(f.notebook, f.max_points) for f in counted]
+    if not sum(weights):
+        return None
+    earned = sum(w * f.points / f.max_points for w, f in zip(weights, counted))
+    return earned / sum(weights)
+
+
+def write_finals(path: Path, found: list[Final], roster: Roster, policy: Policy) -> None:
+    """final.csv: a row a student, a column a lesson, the weighted total in percent. CourseError."""
+    notebooks = sorted({final.notebook for final in found})
+    lines = []
+    for student in sorted({final.student for final in found}):
+        mine = {final.notebook: final for final in found if final.student == student}
+        share = total_share(list(mine.values()), policy)
+        cells = [number(mine[n].points) if n in mine else "" for n in notebooks]
+        why = "; ".join(f"{n}: {final.why}" for n, final in sorted(mine.items()) if final.why)
+        percent = number(None if share is None else round(100 * share, 2))
+        lines.append([student, roster.entry(student)["name"], *cells, percent, why])
+    write_table(path, ["student", "name", *notebooks, "percent", "why"], lines)

@@ -1,0 +1,116 @@
+"""Answers that are nearly the same, as a hint to look at, never as a verdict.
+
+Winnowing (Schleimer, Wilkerson and Aiken 2003, the idea behind MOSS): an answer becomes a row of
+tokens, without comments and with every name alike, so that renaming changes nothing; every run of
+RUN tokens is hashed, and of each WINDOW of hashes the smallest is kept. Two answers are compared by
+the fingerprints they share. What the course gave (the stub), and what many in the class wrote, says
+nothing and is taken out. Short answers are not compared: there honest ones are alike.
+"""
+
+import hashlib
+import io
+import keyword
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+from course_utils.authoring.files import ROOT, stored_notebook
+from course_utils.grading.records import Graded
+
+RUN, WINDOW = 8, 4  # tokens; hashes. Every run of 11 tokens that two answers share is found
+FEWEST_TOKENS = 40  # of an answer that is compared
+FEWEST_SHARED = 5  # fingerprints
+ENOUGH = 0.6  # of the smaller one's fingerprints
+MANY = 0.2  # of the class: what more than these share is common knowledge
+SILENT = {
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+    tokenize.ENCODING, tokenize.ENDMARKER,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two students whose answers to one exercise are nearly the same."""
+
+    notebook: str
+    exercise: str
+    students: tuple[str, str]
+    share: float  # of the smaller answer's fingerprints that the other has too
+    same_text: bool  # comments and names included: nobody writes that twice
+
+
+def near_identical(graded: Iterable[Graded], root: Path = ROOT) -> list[Pair]:
+    """The pairs to look at, those of the same text first, then by share. One answer a student."""
+    latest: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for row in graded:
+        for exercise, source in row.sources.items():
+            latest[row.notebook, exercise][row.student] = source
+    found = []
+    for (notebook, exercise), sources in sorted(latest.items()):
+        given = fingerprints(tokens(stub(notebook, exercise, root)))
+        found += compare(notebook, exercise, sources, given)
+    return sorted(found, key=lambda pair: (not pair.same_text, -pair.share, pair.students))
+
+
+def compare(notebook: str, exercise: str, sources: dict[str, str], given: set[int]) -> list[Pair]:
+    """The near-identical pairs of one exercise, by what both have and few others do."""
+    read = {student: tokens(source) for student, source in sources.items()}
+    prints = {s: fingerprints(t) - given for s, t in read.items() if len(t) >= FEWEST_TOKENS}
+    spread = Counter(mark for marks in prints.values() for mark in marks)
+    most = max(2, int(MANY * len(prints)))
+    rare = {s: {m for m in marks if spread[m] <= most} for s, marks in prints.items()}
+    owners: dict[int, list[str]] = defaultdict(list)
+    for student in sorted(rare):
+        for mark in rare[student]:
+            owners[mark].append(student)
+    shared = Counter(pair for names in owners.values() for pair in combinations(names, 2))
+    pairs = []
+    for (one, other), count in shared.items():
+        share = count / min(len(rare[one]), len(rare[other]))
+        if count >= FEWEST_SHARED and share >= ENOUGH:
+            same = written_alike(sources[one]) == written_alike(sources[other])
+            pairs.append(Pair(notebook, exercise, (one, other), share, same))
+    return pairs
+
+
+def tokens(source: str) -> list[str]:
+    """The tokens of a program, names and texts all alike; [] where it cannot be read."""
+    found = []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type in SILENT:
+                continue
+            if token.type == tokenize.NAME and not keyword.iskeyword(token.string):
+                found.append("name")
+            else:
+                found.append("text" if token.type == tokenize.STRING else token.string)
+    except (tokenize.TokenError, SyntaxError, ValueError):
+        pass  # what was read before the fault is still compared
+    return found
+
+
+def fingerprints(row: list[str]) -> set[int]:
+    """The winnowed hashes of a row of tokens."""
+    runs = ["\x00".join(row[at : at + RUN]) for at in range(len(row) - RUN + 1)]
+    hashes = [int.from_bytes(hashlib.blake2b(r.encode(), digest_size=8).digest()) for r in runs]
+    windows = [hashes[at : at + WINDOW] for at in range(max(1, len(hashes) - WINDOW + 1))]
+    return {min(window) for window in windows if window}
+
+
+def written_alike(source: str) -> list[str]:
+    """A program as it was typed, blanks and empty lines apart."""
+    return [" ".join(line.split()) for line in source.splitlines() if line.strip()]
+
+
+def stub(notebook: str, exercise: str, root: Path) -> str:
+    """What the course gave for an exercise; empty where the lesson is not here."""
+    try:
+        cells = stored_notebook(root / "notebooks" / f"{notebook}.ipynb")["cells"]
+    except (OSError, ValueError):
+        return ""
+    wanted = {"role": "answer", "exercise": exercise}.items()
+    given = [c["source"] for c in cells if wanted <= c["metadata"].get("course", {}).items()]
+    return "\n".join(given)

@@ -1,0 +1,43 @@
+"""Which version of a lesson's checks gave a grade: a hash over all that they judge by.
+
+It stands in every row. A grading run that goes on after a change of the checks grades again what
+the change may touch, and `--compare` can say that a grade changed because the checks did.
+"""
+
+import functools
+import hashlib
+from pathlib import Path
+
+from course_utils.authoring.files import ROOT
+from course_utils.authoring.fingerprint import file_hash, imported, module_path, module_tree
+from course_utils.checks import LESSONS
+
+CHECKS = "course_utils.checks"
+
+
+@functools.cache
+def checks_version(notebook: str, root: Path = ROOT) -> str:
+    """Ten hex digits for the checks of a notebook ("02_requires_grad"); "" for no notebook of ours."""
+    topic = LESSONS.get(notebook[:2].lstrip("0") or "0") if notebook[:2].isdigit() else None
+    if topic is None:
+        return ""
+    hashes = {
+        path.relative_to(root).as_posix(): file_hash(path)
+        for path in modules_behind([f"{CHECKS}.{topic}", f"{CHECKS}.core"], root)
+    }
+    return hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()[:10]
+
+
+def modules_behind(names: list[str], root: Path) -> set[Path]:
+    """The files of these modules and of all of course_utils that they import, however far."""
+    paths, waiting, seen = set(), list(names), set()
+    while waiting:
+        module = waiting.pop()
+        path = module_path(module, root)
+        if module in seen or path is None:
+            continue
+        seen.add(module)
+        paths.add(path)
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        waiting += imported(module_tree(path), package, root)
+    return paths

@@ -1,0 +1,57 @@
+// Lets widgets live on a page without a kernel, and keeps the page's other parts within reach of the keyboard.
+"use strict";
+
+/** What a widget asks of its model: `get`, `set`, `save_changes`, `on`. Nothing is kept. */
+function pageModel(state) {
+  const values = { step: 0, ...state }, listeners = {};
+  return {
+    get: (name) => values[name],
+    set: (name, value) => {
+      if (values[name] === value) return;
+      values[name] = value;
+      for (const listener of listeners[`change:${name}`] ?? []) listener();
+    },
+    save_changes: () => {},
+    on: (event, listener) => { (listeners[event] ??= []).push(listener); },
+    off: (event, listener) => { listeners[event] = (listeners[event] ?? []).filter((each) => each !== listener); },
+  };
+}
+
+for (const slot of document.querySelectorAll(".course-widget-slot")) {
+  const render = window.courseWidgets?.[slot.dataset.script];
+  if (!render) continue; // the figure before it stays
+  const place = document.createElement("div");
+  render({ model: pageModel(JSON.parse(slot.querySelector("script").textContent)), el: place });
+  slot.append(place);
+}
+
+/** What scrolls sideways takes the focus, so that the arrow keys reach its end. */
+function reachScrollers() {
+  for (const part of document.querySelectorAll(".wide")) {
+    if (part.scrollWidth > part.clientWidth) part.tabIndex = 0;
+    else part.removeAttribute("tabindex");
+  }
+}
+reachScrollers();
+addEventListener("resize", reachScrollers);
+
+// On a wide screen the page's sections stand beside the text, open.
+const sections = document.querySelector(".sections details");
+const beside = matchMedia("(min-width: 1240px)");
+const unfold = () => { if (sections) sections.open = beside.matches; };
+unfold();
+beside.addEventListener("change", unfold);
+
+// On paper everything is open.
+addEventListener("beforeprint", () => {
+  for (const part of document.querySelectorAll("main details:not([open])")) {
+    part.open = true;
+    part.dataset.forPrint = "";
+  }
+});
+addEventListener("afterprint", () => {
+  for (const part of document.querySelectorAll("[data-for-print]")) {
+    part.open = false;
+    delete part.dataset.forPrint;
+  }
+});

@@ -1,0 +1,73 @@
+"""Uses a widget as people do: by mouse, by keys, by touch; and measures what a step takes.
+
+Nothing here knows a widget by name: each has a range (its steps) and buttons, or one of them.
+"""
+
+STEP_LIMIT_MILLISECONDS = 30
+
+# Everything that a reader can see or hear of a widget, without what it says about its own figure.
+STATE = "el => el.querySelector('.course-body').innerHTML + [...el.querySelectorAll('input, select')].map(i => i.value)"
+
+MEASURE = """async (el) => {
+  const range = [...el.querySelectorAll('input[type=range]')].sort((a, b) => b.max - a.max)[0];
+  const times = [], last = Number(range.max);
+  for (let turn = 0; turn < Math.max(30, last + 1); turn += 1) {
+    const start = performance.now();
+    range.value = turn % (last + 1);
+    range.dispatchEvent(new Event('input', { bubbles: true }));
+    el.getBoundingClientRect(); // what was drawn is laid out, too
+    times.push(performance.now() - start);
+    await new Promise((resolve) => requestAnimationFrame(resolve));
+  }
+  return times.sort((a, b) => a - b)[times.length >> 1];
+}"""
+
+
+def step_milliseconds(widget) -> float:
+    """The median of a step on the widget's longest range, drawing included."""
+    return widget.evaluate(MEASURE)
+
+
+def changes(widget, act) -> bool:
+    """Does this act change what the widget shows?"""
+    before = widget.evaluate(STATE)
+    act()
+    return widget.evaluate(STATE) != before
+
+
+def reset(widget) -> None:
+    """To the first step of its longest range."""
+    widget.evaluate(
+        "el => { const r = [...el.querySelectorAll('input[type=range]')].sort((a, b) => b.max - a.max)[0];"
+        "r.value = 0; r.dispatchEvent(new Event('input', { bubbles: true })); }"
+    )
+
+
+def longest_range(widget):
+    return widget.evaluate_handle(
+        "el => [...el.querySelectorAll('input[type=range]')].sort((a, b) => b.max - a.max)[0]"
+    ).as_element()
+
+
+def live_text(page, widget) -> str:
+    """What is read aloud, once the widget has come to rest."""
+    page.wait_for_timeout(400)
+    return widget.query_selector(".course-live").inner_text()
+
+
+def unanswered(page, widget, touch: bool) -> list[str]:
+    """The ways of using a widget that change nothing: its button, by mouse or touch, and its keys."""
+    silent = []
+    widget.scroll_into_view_if_needed()
+    reset(widget)
+    before = live_text(page, widget)
+    button = widget.query_selector("button:has-text('Next')")
+    if button is not None and not changes(widget, button.tap if touch else button.click):
+        silent.append("its button Next, by touch" if touch else "its button Next, by mouse")
+    reset(widget)
+    longest_range(widget).focus()
+    if not changes(widget, lambda: page.keyboard.press("ArrowRight")):
+        silent.append("the right arrow key on its slider")
+    if live_text(page, widget) == before:
+        silent.append("the line that is read aloud")
+    return silent
