@@ -26,12 +26,14 @@ gc.freeze()
 
 
 def sample() -> list:
-    """Of every exercise a right answer, and one wrong answer for each cause."""
+    """Of every exercise a right answer, and of its wrong ones every third cause: all take a minute."""
     known = {name for lesson in LEARNT for name in lesson_exercises(lesson)}
     first = {
         (each.exercise, each.cause): each for each in reversed(ANSWERS) if each.exercise in known
     }
-    return sorted(first.values(), key=lambda answer: (answer.exercise, answer.cause))
+    right = [answer for answer in first.values() if not answer.cause]
+    wrong = sorted((a for a in first.values() if a.cause), key=lambda a: (a.exercise, a.cause))
+    return sorted(right + wrong[::3], key=lambda answer: (answer.exercise, answer.cause))
 
 
 @pytest.mark.parametrize("answer", sample(), ids=str)

@@ -108,6 +108,7 @@ def copy_of(chosen: list[str], root: Path) -> dict[str, bytes]:
         contents[inside(path, root)] = read(path)
         for data in data_of(module, path, root):
             contents[inside(data, root)] = read(data)
+    forget_unread(contents)
     for module, names in cut.items():
         if names and module in modules:
             pruned.without_names(contents, module, names)
@@ -122,6 +123,21 @@ def copy_of(chosen: list[str], root: Path) -> dict[str, bytes]:
     if missing := pruned.missing_imports(contents):
         raise CourseError(f"the copy would not run: {'; '.join(missing[:5])}")
     return contents
+
+
+READERS = {  # of what lies beside the widgets: their module
+    "engines": "memory", "memory_timeline": "memory", "checkpoints": "checkpoints",
+    "checkpoint_playground": "checkpoints", "online_softmax": "softmax", "roofline": "roofline",
+    "tiles_in_motion": "tiles", "tiled_product": "tiles", "flash_attention": "tiles",
+}  # fmt: skip
+
+
+def forget_unread(contents: dict[str, bytes]) -> None:
+    """Drop scripts and traces of widgets that are not in the copy: those of later lessons."""
+    for name in [name for name in contents if name.startswith("course_utils/widgets/")]:
+        reader = READERS.get(Path(name).stem) if not name.endswith(".py") else None
+        if reader and f"course_utils/widgets/{reader}.py" not in contents:
+            del contents[name]
 
 
 def refuse_held(module: str, numbers: set[str]) -> None:

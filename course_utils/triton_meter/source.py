@@ -48,8 +48,9 @@ def is_stub(answer) -> bool:
     function = kernel_function(answer) or answer
     try:
         body = _definition(function)[0].body
-    except (OSError, TypeError, SyntaxError, NotAKernel):
-        return False
+    except (OSError, TypeError, SyntaxError, NotAKernel):  # no text: all that its code names tells
+        code = getattr(function, "__code__", None)
+        return getattr(code, "co_names", ()) == ("NotImplementedError",)
     return any(isinstance(step, ast.Raise) and _is_not_implemented(step.exc) for step in body)
 
 

@@ -13,12 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from course_utils import flash_plots, tiling_plots
-from course_utils.attention.traffic import (
-    Traffic,
-    keys_outside_traffic,
-    queries_outside_traffic,
-    tiled_matmul_traffic,
-)
+from course_utils.attention import traffic
 from course_utils.hierarchy import SRAM, Event
 from course_utils.widgets.base import show, table
 from course_utils.widgets.packed_events import pack, unpack
@@ -44,7 +39,7 @@ ATTENTION_CAPACITIES = (4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152)
 def tiles_in_motion(
     chip: SRAM,
     title: str = "Your run",
-    formula: Traffic | None = None,
+    formula: traffic.Traffic | None = None,
     at: Sequence[int] = range(8),
 ) -> None:
     """Show your own recorded run: of a product (A, B, C), or of an attention (Q, K, V, O).
@@ -108,7 +103,7 @@ def step_through_flash() -> None:
 def product_data() -> dict:
     """The recorded products: a run for each tile, "16" being of 16 x 16."""
     (m, k), (_, n) = PRODUCT["A"], PRODUCT["B"]
-    formulas = {f"{tile}": tiled_matmul_traffic(m, n, k, tile, tile) for tile in TILES}
+    formulas = {f"{tile}": traffic.tiled_matmul_traffic(m, n, k, tile, tile) for tile in TILES}
     tile = {"label": "Tile", "values": TILES, "words": "{} x {}", "start": "16"}
     return motion_data(PRODUCT, **_recorded("tiled_product"), formulas=formulas) | {
         "controls": [tile],
@@ -120,7 +115,10 @@ def product_data() -> dict:
 def flash_data() -> dict:
     """The recorded attentions: "keys/causal/16/32" has the loop over keys outside, and these blocks."""
     n, d = ATTENTION["Q"]
-    closed_forms = {"keys": keys_outside_traffic, "queries": queries_outside_traffic}
+    closed_forms = {
+        "keys": traffic.keys_outside_traffic,
+        "queries": traffic.queries_outside_traffic,
+    }
     record, formulas = _recorded("flash_attention"), {}
     for key in record["runs"]:
         order, mask, *blocks = key.split("/")
@@ -142,7 +140,7 @@ def motion_data(
     shapes: Mapping[str, tuple[int, ...]],
     subjects: Sequence,
     runs: Mapping[str, list[int]],
-    formulas: Mapping[str, Traffic],
+    formulas: Mapping[str, traffic.Traffic],
 ) -> dict:
     """What the script reads: arrays in HBM and their places, packed runs, and their closed forms in bytes.
 
@@ -170,8 +168,8 @@ def _events(data: dict) -> dict[str, list[Event]]:
     return {key: list(unpack(codes, data["subjects"])) for key, codes in data["runs"].items()}
 
 
-def _formula(data: dict, key: str) -> Traffic:
-    return Traffic(*data["formulas"][key])
+def _formula(data: dict, key: str) -> traffic.Traffic:
+    return traffic.Traffic(*data["formulas"][key])
 
 
 def _shapes(events: Sequence[Event]) -> dict[str, tuple[int, ...]]:
@@ -195,7 +193,7 @@ def _figure(chips: Sequence, titles: Sequence[str], shapes: Mapping, at: Sequenc
         flash_plots.tiles_in_time(*chips, titles=titles)
 
 
-def _row(name: str, events: Sequence[Event], formula: Traffic | None) -> list[object]:
+def _row(name: str, events: Sequence[Event], formula: traffic.Traffic | None) -> list[object]:
     """A run in figures, as `_table` heads them."""
     loads, stores = ([e.nbytes for e in events if e.kind == kind] for kind in ("load", "store"))
     figures = [len(loads), len(stores), sum(loads), sum(stores), _moved(events)]
