@@ -105,8 +105,8 @@ def test_a_lesson_that_is_not_out_leaves_no_trace(copies):
     for topic in ("tiling", "flash_attention", "online_softmax", "optimal_rematerialization"):
         assert not [name for name in early if topic in name]
         assert f"/{topic}" not in early["README.md"].decode()
-    assert "keys_outside_traffic" not in texts(later) and "square_tile" in texts(later)
-    assert "keys_outside_traffic" in texts(copies["all"])
+    assert "def keys_outside_traffic" not in texts(later) and "square_tile" in texts(later)
+    assert "def keys_outside_traffic" in texts(copies["all"])
     assert "L12-53" not in texts(early) and "L12-41" in texts(early)
 
 
