@@ -42,15 +42,15 @@ def roofline(
             name = f"{name}: balance {balance:.3g}"
             _label(axis, name, (x[-1], flops), (0, 6), color=line.get_color(), ha="right")
         for (name, (intensity, flops)), marker in zip(points.items(), _MARKERS * 3):
-            axis.plot([intensity], [flops], marker, color="black", markersize=5)
-            _label(axis, name, (intensity, flops), (0, -13), ha="center")
+            axis.plot([intensity], [flops], marker, color="black", markersize=5, zorder=4)
+            _label(axis, name, (intensity, flops), (5, -12))  # under a roof there is room
         for name, intensity in marks.items():
             axis.axvline(intensity, color="0.4", linestyle="--", linewidth=1, zorder=0)
-            middle = {"xycoords": ("data", "axes fraction"), "ha": "right", "va": "center"}
-            _label(axis, name, (intensity, 0.66), (-4, 0), rotation=90, **middle)
-        axis.set(
-            xlabel="intensity (operations a byte moved)", ylabel="operations a second", title=title
-        )
+            heights = [min(flops, intensity * rate) for flops, rate in roofs.values()]
+            between = (intensity, (min(heights) * max(heights)) ** 0.5)  # the roofs
+            _label(axis, name, between, (-4, 0), rotation=90, ha="right", va="center")
+        axis.set(xlabel="intensity (operations a byte moved)", ylabel="operations a second")
+        axis.set(title=title, ylim=(axis.get_ylim()[0] / 1.7, None))
         axis.grid(True, alpha=0.25)
         axis.minorticks_off()
     told = [
@@ -63,6 +63,7 @@ def roofline(
 
 
 def _label(axis, text: str, at: tuple, offset: tuple[float, float], **look) -> None:
+    look |= {"bbox": {"color": "white", "pad": 0.8}, "zorder": 3}
     axis.annotate(text, at, xytext=offset, textcoords="offset points", fontsize=8.5, **look)
 
 

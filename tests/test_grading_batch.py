@@ -1,5 +1,6 @@
 """The batch: a row for every submission, whatever its worker meets; what is done is never done again."""
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -17,7 +18,7 @@ from course_utils.errors import CourseError
 from course_utils.grading import batch as batches
 from course_utils.grading import grade_one as one
 from course_utils.grading.batch import Batch, Workers, cluster_workers, local_workers
-from course_utils.grading.grade_one import Settings, empty_row, grade_one
+from course_utils.grading.grade_one import Settings, grade_one
 from course_utils.grading.ledger import Ledger, read_rows
 from course_utils.grading.progress_bar import ProgressBar
 from course_utils.grading.records import (
@@ -43,8 +44,9 @@ def hand_in(*contents: bytes | None) -> list[Submission]:
 
 
 def fake(submission: Submission, settings: Settings) -> Graded:
-    """A grader of bytes that say what to do."""
-    row = empty_row(submission, settings)
+    """A grader of bytes that say what to do. It reads no lesson: that takes a new process a second."""
+    row = Graded(submission.student, "02_requires_grad", RowStatus.GRADER_ERROR, seed=settings.seed)
+    row.content_hash, row.origin = hashlib.sha256(submission.content).hexdigest(), submission.origin
     word = submission.content.split()[0]
     if word == b"die":
         os._exit(9)

@@ -1,7 +1,9 @@
 """The driver: what becomes of answers and their cells, seen through the sandbox that this machine has."""
 
 import os
+import sys
 from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 
@@ -14,6 +16,8 @@ from course_utils.grading.records import Answer, Ending, Job, Run
 from course_utils.grading.sandbox.choose import choose_sandbox, close_sandbox
 from course_utils.grading.sandbox.limits import Limits
 from course_utils.grading.sandbox.run import run_job
+from course_utils.grading.tampering import PATCHED, Snapshot
+from tests.grading_helpers import answer_cell, solved, text
 
 LIMITS = Limits(exercise_seconds=10, memory_bytes=600 * 10**6, processes=40)
 NUMPY = "import numpy as np\n"
@@ -108,9 +112,10 @@ def test_an_answer_sees_nothing_of_another(sandbox):
     """Each exercise has a process of its own: names, modules and files of one are not the other's."""
     leave = RIGHT + "import numpy\nnumpy.left_here = leftover = 1\nopen('/tmp/left', 'w').close()\n"
     look = (
-        "import numpy\n"
+        "import numpy, os, sys\n"
         "def lazy_add_backward(x, y, output):\n"
         "    assert not hasattr(numpy, 'left_here') and 'leftover' not in globals()\n"
+        "    assert not os.listdir('/tmp') and not {'', '.', '/tmp'} & set(sys.path)\n"
         "    raise ValueError('alone')\n"
     )
     answers = (
@@ -120,6 +125,61 @@ def test_an_answer_sees_nothing_of_another(sandbox):
     cases = {name: find_exercise(name).cases(1) for name in ("2.1", "2.3")}
     first, second = run_job(Job("test", answers, cases), LIMITS, sandbox)
     assert first.ending is Ending.COMPLETE and second.observations[0].error.message == "alone"
+
+
+def test_threads_are_no_memory_out_of_sight_unless_they_go_on(sandbox):
+    """A pool of threads makes a semaphore, which is a file, and ends its threads a moment later."""
+    honest = text(answer_cell(solved("01"), "1.3")).replace("def normalize_rows", "def honest")
+    in_a_pool = (
+        f"{NUMPY}import threading, time\nfrom multiprocessing.pool import ThreadPool\n{honest}\n"
+        "def normalize_rows(x):\n    with ThreadPool(2) as pool:\n        return pool.apply(honest, (x,))\n"
+    )
+    goes_on = in_a_pool.replace(
+        "    with", "    threading.Thread(target=time.sleep, args=(5,)).start()\n    with"
+    )
+    for source, flag in ((in_a_pool, ""), (goes_on, "left a thread running")):
+        answer = Answer("1.3", "normalize_rows", source, "name")
+        job = Job("test", (answer,), {"1.3": find_exercise("1.3").cases(4)})
+        result = judge_runs(job, run_job(job, LIMITS, sandbox))["1.3"]
+        assert result.points == 3.0 and "".join(result.flags).startswith(flag), result
+        assert bool(result.flags) is bool(flag)
+
+
+KERNELS = {
+    "8.1": ("k = 42\n", "failed", "it is no function, but: int"),
+    "8.2": ("def k(*args): pass\n", "failed", "a plain function, without @triton.jit"),
+    "8.4": ("import os\nos._exit(3)\n", "crashed", "it ended itself with status 3"),
+    "8.5": (
+        "class K:\n    fn = property(lambda self: 1 / 0)\nk = K()\n",
+        "failed",
+        "ZeroDivisionError",
+    ),
+    "8.6": (
+        "import os, time\nif os.fork() == 0: time.sleep(99)\ndef k(*args): raise NotImplementedError\n",
+        "not attempted",
+        "The stub",
+    ),
+    "8.7": ("raise ValueError('no')\n", "failed", "ValueError at `raise ValueError('no')`"),
+}
+
+
+def test_the_cells_of_a_kernel_run_apart(sandbox):
+    """What there is to tell without a kernel comes out of the other process; a pipe left open stops nothing."""
+    answers = tuple(Answer(name, "k", source, "name") for name, (source, *_) in KERNELS.items())
+    cases = {name: find_exercise(name).cases(1)[:1] for name in KERNELS}
+    job = Job("test", answers, cases)
+    results = judge_runs(job, run_job(job, LIMITS, sandbox))
+    for name, (_, status, told) in KERNELS.items():
+        assert results[name].status == status and told in results[name].diagnosis, results[name]
+    assert "left" in results["8.6"].flags[0]
+
+
+def test_a_module_under_the_courses_name_from_elsewhere_is_told(monkeypatch):
+    snapshot, stranger = Snapshot(), ModuleType("course_utils.plots_of_mine")
+    assert snapshot.changed() == []
+    stranger.__file__ = "/tmp/course_utils/plots_of_mine.py"
+    monkeypatch.setitem(sys.modules, stranger.__name__, stranger)
+    assert snapshot.changed() == [f"{PATCHED}{stranger.__name__}, which is not the course's"]
 
 
 def test_a_sandbox_that_ends_early_costs_one_exercise(sandbox, monkeypatch):

@@ -1,18 +1,21 @@
 """The student's page: what it says, and what it must never say or do."""
 
+import time
 from html.parser import HTMLParser
 
 import pytest
 
-from course_utils.grading import pages
-from course_utils.grading.feedback import feedback_page, fit_to_show, write_feedback
+from course_utils.grading import pages, wording
+from course_utils.grading.feedback import feedback_page, write_feedback
+from course_utils.grading.finals import Final
+from course_utils.grading.masking import fit_to_show
 from course_utils.grading.records import Ending, ExerciseResult, Graded, RowStatus
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&`</pre></details>\u202egpj.exe\x00"
 ALLOWED_TAGS = {
     "html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "p", "div", "span", "strong",
     "section", "details", "summary", "pre", "code", "svg", "rect", "line", "text", "table", "thead",
-    "tbody", "tr", "th", "td", "caption", "article",
+    "tbody", "tr", "th", "td", "caption", "article", "main", "em", "i", "sub", "sup", "ul", "li",
 }  # fmt: skip
 VOID = {"meta", "rect", "line"}
 
@@ -90,7 +93,7 @@ def test_a_bar_within_its_limits_is_good_and_one_below_the_possible_is_not():
 def test_optional_points_and_words_are_told_apart():
     row = graded(result(), result("failed", "2.5", 0, optional=True), written={"2.w": "Because."})
     page = harmless(feedback_page(row, {"2.w": (1.5, "Which array?")}))
-    assert "2 of 2 points, and 0 of 2 points of optional exercises" in page.text
+    assert "2 of 2 points by the checks; 0 of 2 points of optional exercises" in page.text
     assert "Question 2.w: 1.5 points" in page.text and "Which array?" in page.text
     assert "not read yet" in harmless(feedback_page(row)).text
 
@@ -153,6 +156,94 @@ def test_pages_lie_in_a_folder_for_each_student(tmp_path):
     assert pages.safe_name("Zoë") == pages.safe_name("Zoë") != pages.safe_name("Zoé")
     before = [path.read_bytes() for path in paths]
     assert [path.read_bytes() for path in write_feedback(rows, tmp_path / "feedback")] == before
+
+
+def final(points, **more):
+    return Final("ada", "02_requires_grad", points, 4.0, **more)
+
+
+def test_a_page_says_how_its_points_become_the_total():
+    row = graded(result(), result("failed", "2.2", 0), result(exercise="2.5", optional=True))
+    row.written = {"2.w": "Because."}
+    late = final(2.4, days_late=4, why="4 days late", earned=4.0, share=0.6, in_words=2.0)
+    told = harmless(feedback_page(row, {"2.w": (2.0, "")}, late)).text
+    assert "2.4 of 4 points" in told and "2 of 4 points by the checks" in told
+    assert "2 of 2 points of optional exercises, which are for you alone" in told
+    assert "2 of 2 for answers in words" in told and "4 days late" in told
+    assert "of the 4 points earned, 60 % count" in told
+    waiting = harmless(feedback_page(row, {}, final(2.0, counts_optional=True))).text
+    assert "an answer in words is not read yet" in waiting and "exercises, a bonus" in waiting
+    exempt = harmless(feedback_page(row, {}, final(None, why="exempt"))).text
+    assert "does not count for you" in exempt and "4 points by the checks" in exempt
+    assert "of 4 points" not in harmless(feedback_page(graded(), {}, final(None))).text
+
+
+def test_a_page_knows_the_lesson_and_the_roster(tmp_path):
+    rows = [graded(result()), graded(result(), student="=x")]
+    pair = write_feedback(rows, tmp_path, names={"ada": "Ada <b>", "=x": ""})
+    told = [harmless(path.read_text("utf-8")).text for path in pair]
+    assert "Feedback on lesson 02 requires_grad: gradients that nobody reads" in told[0]
+    assert "Ada <b> (ada)" in told[0] and "=x" in told[1] and "()" not in told[1]
+
+
+def test_pages_of_an_earlier_run_go_where_their_rows_went(tmp_path):
+    def run(*students, notebook="02_requires_grad"):
+        rows = [graded(result(), student=name, notebook=notebook) for name in students]
+        write_feedback(rows, tmp_path)
+        return sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.html"))
+
+    run("ada_4711", "bob")
+    run("bob", notebook="03_rematerialization")
+    (tmp_path / "bob" / "note.html").write_text("mine")
+    assert run("ada", "bob") == [
+        "ada/02_requires_grad.html", "bob/02_requires_grad.html", "bob/03_rematerialization.html",
+        "bob/note.html",
+    ]  # fmt: skip
+    assert not (tmp_path / "ada_4711").exists()
+
+
+def test_what_a_student_can_do_is_said_in_place_of_what_the_reader_found():
+    note = "not a notebook: its JSON ends or breaks (Expecting value)"
+    told = harmless(feedback_page(graded(status=RowStatus.UNREADABLE, note=note))).text
+    assert "save it, and hand it in again" in told and "JSON" not in told
+
+
+def test_an_import_of_the_checks_is_said_plainly():
+    error = "Your code raised ModuleNotFoundError: No module named 'course_utils.checks.chain'"
+    assert "answers may not use" in fit_to_show(result("failed", diagnosis=error))
+
+
+def test_figures_are_easy_to_read():
+    exactly = {"value": 3_145_728, "unit": "bytes", "at_least": 3_145_728, "at_most": 3_145_728}
+    assert pages.allowed(exactly) == "exactly 3,145,728 bytes (3.15 MB)"
+    told = "The peak is 17.1 activations (53,776,144 bytes (53.78 MB))."
+    assert "(53,776,144 bytes, 53.78 MB)." in wording.diagnosis(told)
+
+
+def test_answers_in_words_look_as_they_were_meant():
+    answer = "The *zeros* **say** nothing of $dW_6$: `a*b*c` is 2*3*4, for 5$ or $6.\n\n- $\\frac{1}{2} N^{2}$\n- b"
+    assert wording.rendered(answer) == (
+        "<p>The <em>zeros</em> <strong>say</strong> nothing of "
+        '<i class="formula">dW<sub>6</sub></i>: <code>a*b*c</code> is 2*3*4, for 5$ or $6.</p>'
+        '<ul><li><i class="formula">1/2 N<sup>2</sup></i></li><li>b</li></ul>'
+    )
+    for odd in (
+        EVIL,
+        "`" * 5,
+        "$" * 7,
+        "*" * 9,
+        "**a*",
+        "- ",
+        "\\",
+        "_^{",
+        "$_$",
+        "\x00" + "1\x00",
+    ):
+        harmless(pages.page("x", [wording.rendered(odd), wording.rendered(f"${odd}$")]))
+    start = time.monotonic()
+    for odd in ("*a ", "$a", "`", "\\frac{", "- a\n", "_{"):
+        wording.rendered(odd * 4000)
+    assert time.monotonic() - start < 2
 
 
 def test_no_two_students_share_a_folder():

@@ -1,7 +1,8 @@
 """Judgement outside says what the notebook's check says, of every answer, and survives whatever is observed."""
 
-import gc
 import importlib
+from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from course_utils.grading.decoding import observation_from_text
 from course_utils.grading.jobs import case_seed, make_job
 from course_utils.grading.judging import judge_runs
 from course_utils.grading.records import Answer, Ending, Job, Reading, Run
-from course_utils.grading.tampering import source_flags
 from tests.answers import ANSWERS
 
 LEARNT = [
@@ -22,18 +22,15 @@ LEARNT = [
 for lesson in LEARNT:
     importlib.import_module(f"tests.answers.lesson_{int(lesson):02}")
     lesson_exercises(lesson)
-gc.freeze()
 
 
 def sample() -> list:
-    """Of every exercise a right answer, and of its wrong ones every third cause: all take a minute."""
+    """Of every exercise the last right answer, and of its wrong ones every third cause: all take a minute."""
     known = {name for lesson in LEARNT for name in lesson_exercises(lesson)}
-    first = {
-        (each.exercise, each.cause): each for each in reversed(ANSWERS) if each.exercise in known
-    }
-    right = [answer for answer in first.values() if not answer.cause]
-    wrong = sorted((a for a in first.values() if a.cause), key=lambda a: (a.exercise, a.cause))
-    return sorted(right + wrong[::3], key=lambda answer: (answer.exercise, answer.cause))
+    last = {(each.exercise, each.cause): each for each in ANSWERS if each.exercise in known}
+    right = [last[kind] for kind in sorted(last) if not kind[1]]
+    wrong = [last[kind] for kind in sorted(last) if kind[1]]
+    return right + wrong[::3]
 
 
 @pytest.mark.parametrize("answer", sample(), ids=str)
@@ -110,13 +107,18 @@ def test_a_wrong_case_before_a_crash_is_what_is_told():
     assert judged(stub).status == "not attempted"
 
 
-def right_run(**more) -> Run:
+@cache
+def right_observations() -> list[Observation]:
     from tests.grading_helpers import answer_cell, solved, text
 
     namespace = {"np": np}
     exec(text(answer_cell(solved(), "2.4")), namespace)
     cases = CASES["2.4"]
-    seen = [find_exercise("2.4").run(namespace["train_step"], case) for case in [*cases, cases[0]]]
+    return [find_exercise("2.4").run(namespace["train_step"], case) for case in [*cases, cases[0]]]
+
+
+def right_run(**more) -> Run:
+    seen = [replace(each) for each in right_observations()]
     return Run("2.4", Ending.COMPLETE, seen, **more)
 
 
@@ -152,37 +154,45 @@ def test_case_seeds_differ_and_the_private_seed_is_not_in_a_job():
     assert len({case_seed(1, name) for name in one.cases}) == 4
 
 
-@pytest.mark.parametrize(
-    "source, hint",
-    [
-        ("import tracemalloc", "meters"),
-        ("from course_utils.tracing import Trace", "meters"),
-        ("from course_utils import tracing", "meters"),
-        ("from course_utils.checks.core import passed", "grader"),
-        ("from course_utils.attention import dense_attention", "exercise asks for"),
-        ("import sys\nsys.modules['numpy']", "interpreter"),
-        ("import numpy as np\nnp.matmul = print", "writes into a module"),
-        (
-            "import numpy as np\nsetattr(np.linalg, 'x', 1)\nsetattr(np, 'x', 1)",
-            "writes into a module",
-        ),
-        ("f.__globals__", "interpreter"),
-        ("import os\nos.fork()", "processes"),
-        ("import socket", "network"),
-        ("open('x')", "not its own"),
-    ],
-)
-def test_hints_in_a_source(source, hint):
-    assert any(hint in flag for flag in source_flags([source]))
-
-
-def test_honest_sources_and_broken_ones_raise_no_hint():
-    honest = "import re, sys\nimport numpy as np\nx = np.ones(3)\nx.shape = (3, 1)\nre.compile('a')\nsys.getsizeof(x)"
-    assert source_flags([honest, "def broken(:", "\0", "(" * 10**5]) == []
-
-
 def test_what_the_sandbox_saw_is_kept_and_far_more_than_counted_is_no_pass():
     run = right_run(peak_bytes=30 * 10**6, seconds=2.5)
     assert (judged(run).seconds, judged(run).sandbox_peak_bytes) == (2.5, 30 * 10**6)
     result = judged(right_run(peak_bytes=1500 * 10**6))
     assert (result.points, result.cause) == (0.0, "memory out of sight") and result.flags
+
+
+SEEN_OUTSIDE = {
+    "excess_bytes": 10**6,
+    "before_bytes": 10**6,
+    "processes": 0,
+    "threads": 0,
+    "calls": 1,
+}
+
+
+@pytest.mark.parametrize(
+    "more, cause, flag",
+    [
+        ({}, "", ""),
+        ({"threads": 1}, "", "left a thread running"),
+        ({"before_bytes": 200 * 10**6}, "", "before the call"),
+        ({"processes": 1}, "memory out of sight", "started a process"),
+        ({"excess_bytes": 60 * 10**6}, "meters disagree", "60,000,000 of its process"),
+        (None, "meters disagree", "nobody outside saw"),
+    ],
+)
+def test_what_the_driver_saw_of_a_call_is_held_against_the_count(more, cause, flag):
+    run = right_run()
+    outside = {} if more is None else SEEN_OUTSIDE | more
+    run.outside = [outside if seen.peak_bytes is not None else None for seen in run.observations]
+    result = judged(run)
+    assert (result.cause, result.points) == (cause, 0.0 if cause else 4.0)
+    assert flag in result.flags[0] if flag else not result.flags
+
+
+def test_a_large_library_takes_its_memory_without_a_flag():
+    run = right_run()
+    run.outside = [SEEN_OUTSIDE | {"before_bytes": 250 * 10**6}] * len(run.observations)
+    answer = replace(JOB.answers[0], support=("import torch",))
+    assert not judge_runs(replace(JOB, answers=(answer,)), [run])["2.4"].flags
+    assert judged(run).flags

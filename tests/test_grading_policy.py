@@ -220,6 +220,33 @@ def test_what_is_missing_has_no_figure_before_it_is_due(tmp_path):
     assert finals.finals(missing, Roster(), Policy(), lessons())[0].points == 0
 
 
+def test_one_wrong_file_sets_no_lesson_for_a_class():
+    graded = [row(f"s{k}") for k in range(9)]
+    stray = row("s3", notebook="03_rematerialization")
+    assert finals.asked_for([*graded, stray], Policy()) == ([NOTEBOOK], ["03_rematerialization"])
+    named = Policy(weights={"03_rematerialization": 1})
+    assert finals.asked_for([*graded, stray], named)[1] == []
+    assert finals.asked_for([], Policy()) == ([], [])
+    alone = row("s0", notebook="", status=RowStatus.WRONG_NOTEBOOK)
+    assert finals.asked_for([alone, stray], Policy()) == (["03_rematerialization"], [])
+
+
+def test_answers_in_words_may_be_part_of_the_maximum(tmp_path):
+    rules = policy(tmp_path, '[points]\n"2.w" = 2')
+    given = {("alice", NOTEBOOK): 1.5}
+    (found,) = finals.finals([row("alice")], Roster(), rules, rules.lessons(lessons()), given)
+    assert (found.points, found.max_points, found.in_words) == (14.5, 15.0, 2.0)
+    (found,) = finals.finals([row("alice")], Roster(), Policy(), lessons(), given)
+    assert (found.points, found.max_points, found.in_words) == (14.5, 13.0, 0.0)
+
+
+def test_what_lateness_takes_is_told_apart(tmp_path):
+    late = row("carol", handed_in="2026-05-06T12:00:00+02:00")
+    (found,) = finals.finals([late], Roster(), policy(tmp_path, WHOLE), lessons())
+    assert (found.earned, found.share, round(found.points, 9)) == (13.0, 0.9, 11.7)
+    assert found.counts_optional
+
+
 def test_a_rule_for_nobody_is_a_typing_error(tmp_path):
     people = roster(tmp_path, "student\nbob\n")
     with pytest.raises(CourseError, match="extensions.*'alice' is not on the roster"):

@@ -1,7 +1,7 @@
 """The class report: what it counts, and whom it shows."""
 
 from course_utils.grading.records import Ending, ExerciseResult, Graded, RowStatus
-from course_utils.grading.report import report_page, write_report
+from course_utils.grading.report import reasons, report_page, write_report
 from course_utils.grading.similar import Pair
 from tests.test_grading_feedback import EVIL, harmless
 
@@ -72,8 +72,11 @@ def test_outliers_in_memory_and_time():
 
 def test_pairs_are_a_hint_and_all_is_harmless():
     evil = result(EVIL, EVIL, cause=EVIL, diagnosis=EVIL, flags=(EVIL,))
-    told = text([row(EVIL, evil, note=EVIL)], [Pair(EVIL, EVIL, (EVIL, EVIL), 0.9, True)])
+    rows, pairs = [row(EVIL, evil, note=EVIL)], [Pair(EVIL, EVIL, (EVIL, EVIL), 0.9, True)]
+    html = report_page(rows, pairs, [Pair(EVIL, EVIL, (EVIL,), 1.0, False)], {EVIL: EVIL + "b"})
+    told = harmless(html).text
     assert "A hint, not a verdict" in told and "90 %" in told and "the same text" in told
+    assert "As in the published solutions" in told
     assert "Submissions: 0." in text([])
 
 
@@ -88,6 +91,17 @@ def test_the_report_is_a_file_and_comes_out_the_same(tmp_path):
 def test_late_marks_and_other_names_are_for_a_person():
     told = text([row("ada", result(), note="marked late by the platform"), row("bob", note="odd")])
     assert "adamarked" not in told and "marked late by the platform" in told and "odd" not in told
+
+
+def test_a_notebook_of_another_lesson_than_its_name_says_is_for_a_person():
+    renamed = row("ada", result(), note="named 03.ipynb, but by its content it is 02_requires_grad")
+    assert reasons(renamed) == [renamed.note] and reasons(row("bob", result())) == []
+
+
+def test_people_have_their_names():
+    html = report_page([row("ada", result(flags=("odd",)))], [], names={"ada": "Ada Ames"})
+    told = harmless(html).text
+    assert "Ada Ames (ada)" in told and "02 requires_grad: gradients" in told
 
 
 def test_who_handed_in_nothing_is_counted_once():

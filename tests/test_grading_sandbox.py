@@ -327,6 +327,7 @@ def test_version_2_is_bounded_in_one_folder(tmp_path, monkeypatch):
             made.append(self)
             (self / "cgroup.procs").write_text("")
             (self / "memory.swap.max").write_text("max")
+            (self / "cpu.max").write_text("max 100000")
             (self / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
             (self / "memory.peak").write_text("12345\n")
 
@@ -358,16 +359,21 @@ def test_where_no_group_works_there_is_none(tmp_path, monkeypatch):
     assert find_groups(tmp_path, tmp_path / "no such file") is None
 
 
-def test_version_1_has_two_trees(tmp_path):
-    (tmp_path / "cgroup").write_text("8:pids:/\n4:memory:/mine\n1:cpu,cpuacct:/\n0::/\n")
-    (first, *_) = cgroups._candidates(tmp_path, {"pids": "", "memory": "mine", "": ""})
-    assert first == Groups(tmp_path / "memory/mine", tmp_path / "pids")
-    group = Group(tmp_path / "memory/mine/x", tmp_path / "pids/x")
+def test_version_1_has_a_tree_for_each_bound(tmp_path, monkeypatch):
+    listing = tmp_path / "cgroup"
+    listing.write_text("8:pids:/\n4:memory:/mine\n1:cpu,cpuacct:/\n0::/\n")
+    tried = []
+    monkeypatch.setattr(cgroups, "_works", lambda groups: tried.append(groups))
+    assert find_groups(tmp_path, listing) is None
+    two = tmp_path / "memory/mine", tmp_path / "pids"
+    assert tried[:2] == [Groups(*two, tmp_path / "cpu"), Groups(*two)]  # without it, if need be
+    group = Group(tmp_path / "memory/mine/x", tmp_path / "pids/x", tmp_path / "cpu/x")
     for folder in group.folders:
         folder.mkdir(parents=True)
     group.bound(LIMITS)
     assert (group.memory / "memory.limit_in_bytes").read_text() == "300000000"
     assert (group.pids / "pids.max").read_text() == "40"
+    assert (group.cpu / "cpu.cfs_quota_us").read_text() == "125000"
     (group.memory / "memory.oom_control").write_text(
         "oom_kill_disable 0\nunder_oom 0\noom_kill 7\n"
     )

@@ -1,7 +1,10 @@
 """Nearly identical answers: found through renaming, silent about what everybody writes."""
 
+import json
+
+from course_utils.authoring.files import ROOT
 from course_utils.grading.records import Graded, RowStatus
-from course_utils.grading.similar import near_identical, tokens
+from course_utils.grading.similar import like_published, near_identical, tokens
 
 NOTEBOOK = "01_measuring_memory"
 OWN = '''
@@ -52,8 +55,37 @@ def test_the_same_text_is_said_and_comes_first():
 
 
 def test_what_many_wrote_says_nothing():
-    rows = [row(f"s{k}", OWN) for k in range(20)] + [row("x", OTHER), row("y", OTHER)]
+    own = [row(f"s{k}", OWN.replace("means", f"m{k}")) for k in range(20)]
+    rows = [*own, row("x", OTHER), row("y", OTHER)]
     assert [pair.students for pair in near_identical(rows)] == [("x", "y")]
+
+
+def test_one_text_is_said_however_many_have_it():
+    rows = [row(f"s{k}", OWN) for k in range(10)] + [row("x", OTHER)]
+    assert [len(pair.students) for pair in near_identical(rows)] == [10]
+
+
+def test_a_ring_of_three_is_seen_in_a_small_class():
+    ring = [row("a", OWN), row("b", RENAMED), row("c", RENAMED.replace("mins", "smallest"))]
+    others = [row(f"s{k}", OTHER.replace("at", f"at{k}")) for k in range(9)]
+    pairs = near_identical([*ring, *others])
+    assert [pair.students for pair in pairs] == [("a", "b"), ("a", "c"), ("b", "c")]
+
+
+def test_the_published_solution_is_noticed_and_an_answer_of_ones_own_is_not():
+    notebook = json.loads((ROOT / "solutions" / f"{NOTEBOOK}.ipynb").read_text("utf-8"))
+    (cell,) = [c for c in notebook["cells"] if c["id"] == "answer-1-4"]
+    given = "".join(cell["source"])
+    bare = "\n".join(line for line in given.split("\n") if "###" not in line)
+    rows = [row("a", given), row("b", bare), row("c", bare.replace("block", "b")), row("d", OWN)]
+    found = like_published(rows)
+    assert [(pair.students, pair.same_text) for pair in found] == [
+        (("a",), True), (("b",), True), (("c",), False),
+    ]  # fmt: skip
+    stub = json.loads((ROOT / "notebooks" / f"{NOTEBOOK}.ipynb").read_text("utf-8"))
+    untouched = ["".join(c["source"]) for c in stub["cells"] if c["id"] == "answer-1-4"]
+    assert near_identical([row("a", untouched[0]), row("b", untouched[0])]) == []
+    assert like_published([row("a", untouched[0]), row("b", "def f(:")]) == []
 
 
 def test_short_answers_and_the_given_stub_are_not_compared():

@@ -13,8 +13,8 @@ from course_utils.grading import archives
 from course_utils.grading import packed as packed_up
 from course_utils.grading.grade_one import Settings, grade_one
 from course_utils.grading.platforms import gradescope_submitters
-from course_utils.grading.records import Submission
-from course_utils.grading.submissions import collect
+from course_utils.grading.records import Graded, RowStatus, Submission
+from course_utils.grading.submissions import collect, handed_in_times, with_times
 from tests.grading_helpers import zipped
 
 NB = b'{"cells": []}'
@@ -272,12 +272,28 @@ def test_names_that_are_no_text_can_be_written(tmp_path):
 
 
 def test_times_come_from_a_table_where_it_is_there(tmp_path):
-    write(tmp_path, {f"alice/{NAME}": NB, f"bob/{NAME}": NB})
-    (tmp_path / "handed_in.csv").write_text("student,handed_in\nalice,2026-05-04T10:00\n")
-    assert [each.handed_in for each in collect(tmp_path)] == ["2026-05-04T10:00", ""]
-    (tmp_path / "handed_in.csv").write_text("who,when\n")
+    def timed(text, called=str):
+        (tmp_path / "handed_in.csv").write_text(text)
+        students = [("alice", "02_requires_grad"), ("alice", "03_rematerialization"), ("bob", "")]
+        rows = [Graded(*each, RowStatus.GRADED) for each in students]
+        return [each.handed_in for each in with_times(rows, handed_in_times(tmp_path), called)]
+
+    ten, two = "2026-05-04T10:00", "2026-05-05 14:00"
+    assert timed(f"student,handed_in\nalice,{ten}\n") == [ten, ten, ""]
+    text = f"student;notebook;handed_in\nalice;;{ten}\nalice;NAME;{two}\nbob;;\n"
+    for name in ("03_rematerialization", "03_rematerialization.ipynb", "03"):
+        assert timed(text.replace("NAME", name)) == [ten, two, ""]
+    assert timed(f"student,notebook,handed_in\nAda_4711,02,{ten}\n", lambda _: "alice") == [
+        ten,
+        "",
+        "",
+    ]
     with pytest.raises(CourseError, match="student, notebook, handed_in"):
-        list(collect(tmp_path))
+        timed("who,when\n")
+    with pytest.raises(CourseError, match="alice: 'yesterday' is no time"):
+        timed("student,handed_in\nalice,yesterday\n")
+    (tmp_path / "handed_in.csv").unlink()
+    assert handed_in_times(tmp_path) == handed_in_times(tmp_path / "none") == {}
 
 
 def test_bad_places_say_what_to_do(tmp_path):

@@ -17,8 +17,8 @@ from course_utils.grading.written import (
     questions,
     read_sheet,
     update_sheet,
-    write_written,
 )
+from course_utils.grading.written_page import NOT_CHECKED, write_written
 from tests.test_grading_feedback import EVIL, harmless
 
 NOTEBOOK = "02_requires_grad"
@@ -87,6 +87,36 @@ def test_points_without_their_submission_are_kept_and_noted(sheet):
     assert read_sheet(sheet)[0]["note"] == "", "another notebook's run says nothing of this one"
 
 
+def test_a_row_that_nobody_filled_in_goes_with_its_submission(sheet):
+    fill(sheet, "ada", "", "look again")
+    update_sheet(sheet, [row("cy", "So.")])
+    assert [(r["student"], r["note"]) for r in read_sheet(sheet)] == [("ada", STRANGER), ("cy", "")]
+
+
+def test_points_follow_a_student_who_has_a_name_now(sheet):
+    """A roster that is added later gives names: what was filled in comes along, and no row is left twice."""
+    fill(sheet, "ada", "2", "good")
+    update_sheet(sheet, [row("bob", "No idea.")], lambda name: name.replace("ada", "Ada"))
+    again = [row("Ada", 'A view, "really".'), row("=b", "No idea.")]
+    update_sheet(sheet, again, lambda name: {"ada": "Ada", "bob": "=b"}.get(name, name))
+    assert [(r["student"], r["points"], r["comment"], r["note"]) for r in read_sheet(sheet)] == [
+        ("'=b", "", "", ""), ("Ada", "2", "good", ""),
+    ]  # fmt: skip
+    update_sheet(sheet, [*again, row("Carol", "Mine.")])
+    fill(sheet, "Carol", "3")
+    update_sheet(sheet, again, lambda name: name.replace("Carol", "Ada"))
+    assert [(r["student"], r["points"]) for r in read_sheet(sheet)] == [
+        ("'=b", ""), ("Ada", "2"), ("Carol", "3"),
+    ]  # fmt: skip
+
+
+def test_no_more_points_than_the_policy_gives(sheet):
+    fill(sheet, "bob", "2,5")
+    assert given_points(sheet, {"2.w": 2.5, "2.1": 1.0})
+    with pytest.raises(CourseError, match="bob 2.w: 2.5 points, and the policy gives 2"):
+        given_points(sheet, {"2.w": 2})
+
+
 def test_nothing_written_leaves_no_table(tmp_path):
     empty = [row("ada", YOUR_WORDS), row("bob", "  \n")]
     assert update_sheet(tmp_path / "written.csv", empty) == 0
@@ -138,19 +168,24 @@ def test_semicolons_are_understood(sheet):
 
 def test_answers_stand_side_by_side_below_their_question(sheet, tmp_path):
     cells = [
-        {"cell_type": "markdown", "source": "### In your own words 2.w\n\nWhy `so`?", "metadata": {}},
+        {"cell_type": "markdown", "source": "### In your own words 2.w\n\nWhy `so`?\n\n" + NOT_CHECKED, "metadata": {}},
         {"cell_type": "markdown", "source": YOUR_WORDS, "metadata": {"course": {"role": "written", "exercise": "2.w"}}},
     ]  # fmt: skip
     (tmp_path / "notebooks").mkdir()
     notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     (tmp_path / "notebooks" / f"{NOTEBOOK}.ipynb").write_text(json.dumps(notebook))
-    assert questions(NOTEBOOK, tmp_path) == {"2.w": "Why `so`?"}
+    (tmp_path / "solutions").mkdir()
+    cells[1]["source"] = "It is a *view*."
+    (tmp_path / "solutions" / f"{NOTEBOOK}.ipynb").write_text(json.dumps(notebook))
+    assert list(questions(NOTEBOOK, tmp_path)) == ["2.w"]
     fill(sheet, "ada", "2")
     rows = [row("ada", "A view."), row("bob", "A  view."), row(EVIL, EVIL)]
     page = harmless(
         write_written(tmp_path / "w.html", rows, sheet, tmp_path).read_text(encoding="utf-8")
     )
     assert "Why so?" in page.text and "3 answers." in page.text
+    assert "No check reads" not in page.text
+    assert "What the course would acceptIt is a view." in page.text
     assert "2 points; 1 more with the same words" in page.text and "no points yet" in page.text
 
 

@@ -1,9 +1,18 @@
 """A run under both meters: what the two-level memory says, and what Python really took."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from course_utils.hierarchy import HBM, SRAM, Released, SRAMOverflow, run_metered
+from course_utils.hierarchy import (
+    HBM,
+    SRAM,
+    UNSEEN_TOLERANCE_BYTES,
+    Released,
+    SRAMOverflow,
+    run_metered,
+)
 from course_utils.tracing import PEAK_TOLERANCE_BYTES
 
 PLAIN = np.ones((16, 16))
@@ -87,3 +96,15 @@ def test_a_program_cannot_swap_its_chip_for_a_larger_one(hbm, Q):
 
     with pytest.raises(Released):
         run_metered(SRAM(100, hbm), swap)
+
+
+def test_asking_for_an_arrays_place_costs_no_memory_however_often(Q):
+    """Python rebuilt its table of names, a megabyte, every 32,000 times."""
+    tracemalloc.start()
+    try:
+        for _ in range(40_000):
+            assert Q.window
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < UNSEEN_TOLERANCE_BYTES

@@ -4,6 +4,7 @@ import ast
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -220,6 +221,11 @@ def test_the_readme_of_a_copy_links_to_what_is_there(copies):
         links = pruned.LINK.findall(readme)
         assert links and all(link in copy for link in links)
         assert "solutions" not in readme and "course.py lab" in readme and "MIT" in readme
+        assert not re.search(r"\bclone\b|this page|\bgit\b", readme), (
+            "who has a ZIP has no page to clone"
+        )
+        assert "Unpack the ZIP where" in readme and "hand in a notebook from there" in readme
+        assert "course.py site" not in readme and "\nThey follow" not in readme
 
 
 # the parts

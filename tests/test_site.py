@@ -115,8 +115,9 @@ def test_the_font_has_what_formulas_show() -> None:
 # ---------------------------------------------------------------- cells
 
 
-def test_checks_and_open_predictions_show_no_output() -> None:
+def test_checks_open_predictions_and_progress_show_no_output() -> None:
     html, _ = page_of(
+        code("progress()", shown(html="<table>not attempted</table>")),
         code('check("1.1", f)', shown(html="<b>not attempted</b>"), role="check", exercise="1.1"),
         code('predict("1.a", ...)', shown(html="<b>is open</b>"), role="predict", exercise="1.a"),
         code("print(1)", {"output_type": "stream", "name": "stdout", "text": "1 < 2\n"}),
@@ -172,6 +173,16 @@ def test_prose_keeps_details_tables_and_displayed_formulas() -> None:
     assert html.startswith('<div class="wide"><table>') and html.rstrip().endswith("</table></div>")
     html, _ = page_of(markdown("so $$x$$ it is\n"))
     assert '<span class="math block wide">' in html and "<div" not in html
+
+
+def test_an_empty_head_is_a_cell_and_a_formula_keeps_its_comma() -> None:
+    html, _ = page_of(markdown("| | b |\n|---|---|\n| 1 | 2 |\n\nIt is $-\\infty$, and $x$ is.\n"))
+    assert html.count("<th>") == 1 and "<td></td>" in html
+    assert '</math></span>,</span> and <span class="math inline">' in html
+    html, _ = page_of(
+        code("f()", shown(html='<th scope="col" style="a"></th><th scope="col">b</th>'))
+    )
+    assert '<td style="a"></td><th scope="col">b</th>' in html
 
 
 def test_source_that_a_cell_shows_is_coloured_as_code() -> None:
@@ -296,7 +307,9 @@ def test_a_notebook_runs_again_only_when_something_changed(course) -> None:
         return len(running.runs) - before
 
     assert [site(), site(), site(fresh=True)] == [1, 0, 1]
-    (course / "course_utils" / "cli" / "lab.py").write_text("no lesson runs this")
+    (course / "course_utils" / "widgets" / "js").mkdir(parents=True)
+    for unread in ("cli/lab.py", "widgets/js/base.js"):
+        (course / "course_utils" / unread).write_text("no lesson runs this")
     assert site() == 0
     (course / "course_utils" / "ag.py").write_text("2")
     assert site() == 1

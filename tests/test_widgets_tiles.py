@@ -168,7 +168,8 @@ def test_the_recorded_ones_have_a_figure_and_a_table_in_their_stead(shown):
         '<th scope="row">16 x 16</th><td>24</td><td>4</td><td>35,840</td><td>6,144</td>'
         in (calls[0][2])
     )
-    assert "keys (Algorithm 1) outside, every key, 8 x 32" in calls[1][2]
+    assert "keys (Algorithm 1) outside, every key, 8 x 8" in calls[1][2]
+    assert calls[1][2].count("<tr>") == 1 + 10 and "10 of the 64 runs" in calls[1][2]
 
 
 def test_your_own_run_shows_its_arrays_its_chip_and_the_formula_if_there_is_one(shown):

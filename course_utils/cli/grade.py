@@ -24,6 +24,7 @@ from course_utils.errors import CourseError
 from course_utils.machine import core_count
 
 FAILED = 1
+STRAY = "If you have asked for it: --notebook, or a [due] in the policy"
 AGAIN = (
     "What is graded is kept in grades.jsonl, and the tables are as they were: run the same command again, "
     "and it goes on."
@@ -105,15 +106,15 @@ def grade(options: argparse.Namespace, out: Path) -> int:
     from course_utils.grading.grade_one import Settings
     from course_utils.grading.lessons import choose_lesson, lessons
     from course_utils.grading.progress_bar import ProgressBar
-    from course_utils.grading.submissions import collect
+    from course_utils.grading.submissions import collect, handed_in_times, with_times
 
     wanted = choose_lesson(options.notebook) if options.notebook else None
-    rules, people = (
-        policy.read_policy(options.policy, lessons()),
-        roster.read_roster(options.roster),
-    )
+    rules = policy.read_policy(options.policy, lessons())
+    people = roster.read_roster(options.roster)
     rules.check_names(people)
-    written.given_points(out / written.FILE)  # a typing error in it is told now, not after an hour
+    times = handed_in_times(options.submissions)
+    # a typing error in points is told now, not after an hour
+    written.given_points(out / written.FILE, rules.points)
     old = compare.old_rows(options.compare, rules.attempts) if options.compare else None
     total = sum(1 for _ in collect(options.submissions))
     if not total:
@@ -134,12 +135,15 @@ def grade(options: argparse.Namespace, out: Path) -> int:
             print(f"\ngraded {len(batch.rows)} of {total}. {AGAIN}", file=sys.stderr)
             raise
     book.close(graded)
+    graded = with_times(graded, times, people.student)
     best = rows.best_rows([rules.with_points(row) for row in graded], rules.attempts)
-    notebooks = [wanted] if wanted else sorted({row.notebook for row in best} - {""})
+    notebooks, strays = ([wanted], []) if wanted else finals.asked_for(best, rules)
     best += finals.missing_rows(best, people, notebooks, settings.seed)
     best.sort(key=lambda row: (row.student, row.notebook))
-    publish(options, out, best, rules, people)
-    tell_unknown(best, rules, people)
+    publish(options, out, best, rules, people, strays)
+    tell_unknown(best, rules, people, times)
+    for stray in strays if options.roster or options.policy else ():
+        print(f"{stray}: few handed it in, so it counts in no total. {STRAY}")
     if old is not None:
         found = compare.changes(old, [row for row in best if row.origin])
         compare.write_changes(out / compare.FILE, found)
@@ -147,13 +151,16 @@ def grade(options: argparse.Namespace, out: Path) -> int:
     return summary(out, best)
 
 
-def publish(options: argparse.Namespace, out: Path, best: list, rules, people) -> None:
-    """Everything that is made from the rows. Points given by hand are read first, and kept."""
-    from course_utils.grading import exports, feedback, finals, report, rows, written
+def publish(options: argparse.Namespace, out: Path, best: list, rules, people, strays) -> None:
+    """Everything that is made from the rows. Points given by hand are read first, and kept.
+
+    strays: lessons that nobody was asked for; they count in no total.
+    """
+    from course_utils.grading import exports, feedback, finals, report, rows, written, written_page
     from course_utils.grading.lessons import lessons
 
-    sheet = out / written.FILE
-    written.update_sheet(sheet, best)
+    sheet, names = out / written.FILE, {s: each["name"] for s, each in people.students.items()}
+    written.update_sheet(sheet, best, people.student)
     given = written.given_points(sheet)
     by_hand = {
         (row.student, row.notebook): sum(
@@ -162,18 +169,22 @@ def publish(options: argparse.Namespace, out: Path, best: list, rules, people) -
         for row in best
     }
     known = rules.lessons(lessons())
-    rows.write_csv(out / rows.FILE, best, known, by_hand, rules.count_optional)
-    feedback.write_feedback([row for row in best if row.origin], out / "feedback", sheet)
-    report.write_report(out / "report.html", best)
-    written.write_written(out / "written.html", best, sheet)
+    in_words = {notebook: rules.most_in_words(lesson) for notebook, lesson in known.items()}
+    rows.write_csv(out / rows.FILE, best, known, by_hand, rules.count_optional, in_words)
+    asked = [row for row in best if row.notebook not in strays]
+    found = finals.finals(asked, people, rules, known, by_hand)
+    there = [row for row in best if row.origin]
+    made = feedback.write_feedback(there, out / "feedback", sheet, found, names)
+    report.write_report(out / "report.html", best, names=names)
+    written_page.write_written(out / "written.html", best, sheet, names=names)
     if options.roster or options.policy or options.inside_container:
-        found = finals.finals(best, people, rules, known, by_hand)
         finals.write_finals(out / finals.FILE, found, people, rules)
-        exports.write_exports(out / "import", found, best, people, rules)
+        of_whom = {(row.student, row.notebook): page for row, page in zip(there, made)}
+        exports.write_exports(out / "import", found, best, people, rules, of_whom)
 
 
-def tell_unknown(best: list, rules, people) -> None:
-    """What rules and roster can't be applied to: times that are not known, names that are not on it."""
+def tell_unknown(best: list, rules, people, times: dict | None = None) -> None:
+    """What rules and tables can't be applied to: times that are not known, names that nobody has."""
     from course_utils.grading.policy import moment
     from course_utils.grading.submissions import TIMES
 
@@ -183,8 +194,15 @@ def tell_unknown(best: list, rules, people) -> None:
         print(f"{untimed} with a due date and no known time: they count as on time. See {TIMES}")
     strangers = sorted({row.student for row in best} - set(people.students))
     if people.students and strangers:
-        told = ", ".join(name[:40] for name in strangers[:5]) + ", ..." * (len(strangers) > 5)
-        print(f"{len(strangers)} not on the roster: {told}")
+        print(f"{len(strangers)} not on the roster: {some(strangers)}")
+    there = {row.student for row in best if row.origin}
+    idle = sorted({name for name, _ in times or () if people.student(name) not in there})
+    if idle:
+        print(f"{TIMES} has {len(idle)} who handed in nothing here: {some(idle)}")
+
+
+def some(names: list[str], most: int = 5) -> str:
+    return ", ".join(name[:40] for name in names[:most]) + ", ..." * (len(names) > most)
 
 
 def workers_for(options: argparse.Namespace) -> AbstractContextManager:
@@ -216,10 +234,13 @@ def seed_of(out: Path, given: int | None) -> int:
 def summary(out: Path, best: list) -> int:
     """Say how it went, and where things are."""
     from course_utils.grading.records import RowStatus
+    from course_utils.grading.report import reasons
 
     counts = Counter(str(row.status) for row in best)
-    print(", ".join(f"{number} {status}" for status, number in counts.most_common()))
-    flagged = sum(any(result.flags for result in row.results.values()) for row in best)
+    told = ", ".join(f"{number} {status}" for status, number in counts.most_common())
+    people = len({row.student for row in best})
+    print(f"{len(best)} row{'s' * (len(best) != 1)}, {people} student{'s' * (people != 1)}: {told}")
+    flagged = sum(bool(reasons(row)) for row in best)
     if flagged:
         print(f"{flagged} to be looked at: see {out / 'report.html'}")
     print(f"{out / 'grades.csv'}, {out / 'report.html'}, {out / 'feedback'}")

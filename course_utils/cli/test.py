@@ -109,7 +109,7 @@ class Runner:
             print(f"There are no notebooks in {folder}/: python course.py build makes them.")
             return Result(folder, 0, 1, 0)
         files = [str(notebook.relative_to(self.root)) for notebook in found]
-        environment = {"COURSE_STRICT": "1"} if strict else {}
+        environment = ONE_THREAD | ({"COURSE_STRICT": "1"} if strict else {})
         # a notebook's cells share a kernel, so they stay together
         return self.pytest(folder, [*NBVAL, *files], dist="loadfile", **environment)
 

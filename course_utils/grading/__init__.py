@@ -5,13 +5,15 @@ student's code runs. Rows are written as they come; pages and tables are made fr
 
 collect   submissions (folders, ZIPs), platforms (their names for files), archives (a ZIP, never unpacked)
 read      reading (finds the answers), cells, magics, statements, support (what an answer needs), lessons
-run       jobs (answers and hidden cases), sandbox/ (bubblewrap, containers), driver, answering and cells_run
-          (inside it), sandboxed_course and shaking (the course as it is in there), codec and decoding,
-          tampering
-judge     judging (by each exercise's own judge), version (of the checks)
+run       jobs (answers and hidden cases), sandbox/ (bubblewrap, containers); inside it driver, answering, cells_run,
+          apart (kernels), outside (memory), tampering; sandboxed_course and shaking (the course as it is in there),
+          codec and decoding
+judge     judging (by each exercise's own judge), disagreement (of meters), around and hints (what an answer's text
+          says), version (of the checks)
 batch     batch, grade_one, ledger (grades.jsonl), progress_bar
 tables    rows (grades.csv), compare, roster, policy, finals, exports (for learning platforms)
-pages     feedback, report, similar (near-identical answers), written (answers in words), pages (what they share)
+pages     feedback (masking: what it may tell), report, similar (near-identical answers), written and written_page
+          (answers in words), wording (Markdown on a page), pages (what they share)
 release   release, pruned and leaks: the students' copy of the course
 records   the plain data that these hand to each other
 """

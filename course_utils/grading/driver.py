@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import Any
 
 from course_utils.grading.answering import answer_and_exit
-from course_utils.grading.outside import Watch, end_shared_memory, is_metered, status_bytes
+from course_utils.grading.outside import Watch, close_side_doors, leave_nothing, status_bytes
 from course_utils.grading.records import Ending
 from course_utils.grading.tampering import Snapshot
 
@@ -99,8 +99,7 @@ def _supervise(
         _prctl(_PR_SET_DUMPABLE, 1)  # until the driver has opened what it needs
         os.write(writing, b"!")
         os.read(hearing, 1)
-        if is_metered(run):  # what lies in a file is memory too, and no high-water mark shows it
-            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        close_side_doors(run)
         _prctl(_PR_SET_DUMPABLE, 0)  # its marks are set back by nobody else
         answer_and_exit(exercise, run, snapshot, writing, hearing, token)
     os.close(writing)
@@ -222,7 +221,7 @@ def _end_all(child: int, report: dict) -> None:
             break
         left += pid != child
         report["peak_bytes"] = max(report.get("peak_bytes", 0), usage.ru_maxrss * 1024)
-    end_shared_memory()  # System V's outlives its processes
+    leave_nothing()
     if left:
         report["flags"] = [*report.get("flags", []), f"left {left} processes running"]
 

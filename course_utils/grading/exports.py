@@ -2,38 +2,65 @@
 
     import/canvas.csv                        one column a lesson, named as the assignment in Canvas
     import/moodle/<NN_topic>.csv             one offline grading worksheet a lesson
+    import/moodle/<NN_topic>_feedback.zip    the pages, as Moodle takes feedback files back
     import/gradescope/<student>/<NN_topic>/results.json   what an autograder's container leaves behind
 
-A cell without a figure stays empty: no platform then overwrites what it has with a zero.
+A cell without a figure stays empty, and in Canvas's file a student without any figure has no row: no
+platform then overwrites what it has with a zero. Columns and rules are those of Canvas's and Moodle's own
+importers (gradebook_importer.rb; mod/assign/feedback/offline and file) and of Gradescope's specification.
 """
 
+import io
 import json
 import re
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from course_utils.authoring.files import write_whole
 from course_utils.grading import platforms
+from course_utils.grading.feedback import IN_OTHER_WORDS
 from course_utils.grading.finals import Final
+from course_utils.grading.masking import fit_to_show
 from course_utils.grading.pages import safe_name
 from course_utils.grading.policy import Policy
-from course_utils.grading.records import Graded, RowStatus
+from course_utils.grading.records import ExerciseResult, Graded, RowStatus
 from course_utils.grading.roster import Roster
 from course_utils.grading.rows import number, write_table
+from course_utils.grading.wording import without_nesting
 
 CANVAS = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
-MOODLE = ["Identifier", "Full name", "Email address", "Status", "Grade", "Maximum Grade"]
-MOODLE += ["Feedback comments"]
+# Moodle refuses a worksheet without the last one. Comments are left out: an empty one would erase what is there
+MOODLE = [
+    "Identifier",
+    "Full name",
+    "Email address",
+    "Grade",
+    "Maximum Grade",
+    "Last modified (grade)",
+]
+MOMENT = (1980, 1, 1, 0, 0, 0)  # of the files in a ZIP: the same pages, the same bytes
 
 
 def write_exports(
-    folder: Path, found: list[Final], rows: list[Graded], roster: Roster, policy: Policy
+    folder: Path,
+    found: list[Final],
+    rows: list[Graded],
+    roster: Roster,
+    policy: Policy,
+    pages: Mapping[tuple[str, str], Path] | None = None,
 ) -> None:
-    """Write all three. Raises CourseError where a file cannot be written."""
+    """Write them all. `pages`: of feedback, by student and notebook. Raises CourseError."""
     write_canvas(folder / "canvas.csv", found, roster, policy)
     numbers = {(row.student, row.notebook): moodle_number(row.origin) for row in rows}
-    for notebook in sorted({final.notebook for final in found}):
+    notebooks, made = {final.notebook for final in found}, set()
+    for notebook in sorted(notebooks):
         mine = [final for final in found if final.notebook == notebook]
         write_moodle(folder / "moodle" / f"{notebook}.csv", mine, roster, numbers)
+        write_moodle_pages(
+            folder / "moodle" / f"{notebook}_feedback.zip", notebook, rows, pages or {}
+        )
     points = {(final.student, final.notebook): final for final in found}
     for row in rows:
         final = points.get((row.student, row.notebook))
@@ -41,6 +68,15 @@ def write_exports(
             place = folder / "gradescope" / safe_name(row.student) / row.notebook / "results.json"
             text = json.dumps(gradescope_results(row, final), indent=1)
             write_whole({place: text.encode()})
+            made.add(place)
+    for place in (
+        set(folder.glob("gradescope/*/*/results.json")) - made
+    ):  # of an earlier run's names
+        if place.parent.name in notebooks:
+            with suppress(OSError):
+                place.unlink()
+                place.parent.rmdir()
+                place.parent.parent.rmdir()
 
 
 def write_canvas(path: Path, found: list[Final], roster: Roster, policy: Policy) -> None:
@@ -56,7 +92,8 @@ def write_canvas(path: Path, found: list[Final], roster: Roster, policy: Policy)
             for n in notebooks
         ]
         ids = [entry["canvas_id"] or trailing_number(student), entry["sis_id"], entry["sis_login"]]
-        lines.append([entry["name"] or student, *ids, entry["section"], *cells])
+        if any(cells):
+            lines.append([entry["name"] or student, *ids, entry["section"], *cells])
     write_table(path, [*CANVAS, *(policy.names.get(n, n) for n in notebooks)], lines)
 
 
@@ -77,20 +114,42 @@ def write_moodle(
         identifier = own or entry["moodle_id"] or trailing_number(final.student)
         name = entry["name"] or final.student.rpartition("_")[0] or final.student
         lines.append(
-            [f"Participant {identifier}" if identifier else "", name, entry["email"], "Submitted"]
-            + [points(final), number(final.max_points), final.why]
+            [f"Participant {identifier}" if identifier else "", name, entry["email"]]
+            + [points(final), number(final.max_points), ""]
         )
     write_table(path, MOODLE, lines)
 
 
+def write_moodle_pages(
+    path: Path, notebook: str, rows: list[Graded], pages: Mapping[tuple[str, str], Path]
+) -> None:
+    """The pages of whoever handed in by Moodle, in folders named as Moodle named theirs; no file for none."""
+    packed, found = io.BytesIO(), False
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for row in rows:
+            match, page = moodle_folder(row.origin), pages.get((row.student, row.notebook))
+            if match and page and row.notebook == notebook:
+                name = (
+                    f"{match['name']}_{match['number']}_assignsubmission_file/feedback_{page.name}"
+                )
+                archive.writestr(zipfile.ZipInfo(name, MOMENT), page.read_bytes())
+                found = True
+    if found:
+        write_whole({path: packed.getvalue()})
+    else:
+        path.unlink(missing_ok=True)
+
+
+def moodle_folder(origin: str) -> re.Match | None:
+    """The part of a submission's path that Moodle's export has named after its student."""
+    matches = [platforms.MOODLE.match(part) for part in re.split("[/!]", origin)]
+    return next((match for match in reversed(matches) if match), None)
+
+
 def moodle_number(origin: str) -> str:
     """The participant's number in a submission's path, as Moodle exports it; "" where it is no such."""
-    found = [
-        match["number"]
-        for part in re.split("[/!]", origin)
-        if (match := platforms.MOODLE.match(part))
-    ]
-    return found[-1] if found else ""
+    match = moodle_folder(origin)
+    return match["number"] if match else ""
 
 
 def gradescope_results(row: Graded, final: Final) -> dict:
@@ -104,17 +163,23 @@ def gradescope_results(row: Graded, final: Final) -> dict:
             "score": round(result.points, 4),
             "max_score": result.max_points,
             "status": "passed" if result.points else "failed",
-            "output": f"{result.status}. {result.diagnosis}".strip(),
+            "output": output(result, row.sources.get(result.exercise, "")),
         }
         for result in row.results.values()
         if not result.optional or result.points
     ]
     why = "" if final.why == str(row.status) else final.why
-    told = [f"{row.notebook}: {row.status}", why, row.note]
+    note = next((say for sign, say in IN_OTHER_WORDS.items() if sign in row.note), row.note)
+    told = [f"{row.notebook}: {row.status}", why, note.rstrip(".")]
     if row.status is RowStatus.GRADER_ERROR:
         told = [f"{row.notebook}: the grader failed; your instructor has been told"]
     results = {"output": ". ".join(filter(None, told)), "output_format": "text", "tests": tests}
     return results if final.points is None else {"score": round(final.points, 4)} | results
+
+
+def output(result: ExerciseResult, source: str) -> str:
+    """What a student may read of one exercise, as in the feedback."""
+    return f"{result.status}. {without_nesting(fit_to_show(result, source))}".strip()
 
 
 def points(final: Final | None) -> str:

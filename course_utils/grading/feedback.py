@@ -5,87 +5,28 @@ their seed are not shown, and of an error's message, which an answer could fill 
 words. What is for a person to look at (flags) stands in the class report, not here.
 """
 
-import builtins
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-
-import numpy as np
 
 from course_utils.checks.core import Status
 from course_utils.checks.show import MARKS
 from course_utils.grading import pages, written
-from course_utils.grading.records import Ending, ExerciseResult, Graded, RowStatus
+from course_utils.grading.finals import Final
+from course_utils.grading.masking import LONGEST, fit_to_show
+from course_utils.grading.records import ExerciseResult, Graded, RowStatus
+from course_utils.grading.rows import number
+from course_utils.grading.wording import diagnosis, lesson_title, rendered
 
-DIAGNOSIS_LENGTH, MESSAGE_LENGTH = 1200, 160
-RAISED = re.compile(r"Your code raised (\w{1,60})(?: at `([^`]{0,200})`)?(?:: (.*))?", re.DOTALL)
-NUMBER = re.compile(r"\d[\d_]*(?:\.\d*)?(?:[eE][+-]?\d+)?|\b(?:nan|inf)\b")
-CLAIM = re.compile(r"\b(?:[Ee]xpected|got|to be)\b.*?(?=[.;:](?:\s|$)|$)", re.DOTALL)
-VALUE = re.compile(
-    r"(?<![\w.,])-?(?:\d++\.\d*+(?:e[+-]?\d++)?+|\d++e[+-]?\d++|\d{5,}+|nan|inf)(?!\w| ?(?:bytes|[kMGT]i?B)\b)"
-)
-TYPE = re.compile(r"(\bgot (?:an? |the )?|\bof type |\bin the memory of an? )([A-Za-z_]\w*)")
-KNOWN_ERRORS = {
-    name for name, kind in vars(builtins).items()
-    if isinstance(kind, type) and issubclass(kind, BaseException)
-} | {"LinAlgError", "AxisError", "HeldBack", "WrongMemory", "SRAMOverflow", "Released", "Freed"}  # fmt: skip
-KNOWN_TYPES = {
-    *(
-        name
-        for name, kind in [*vars(builtins).items(), *vars(np).items()]
-        if isinstance(kind, type)
-    ),
-    *(
-        "None",
-        "NoneType",
-        "function",
-        "generator",
-        "module",
-        "Tensor",
-        "Node",
-        "RematTensor",
-        "OnChip",
-    ),
-    *(
-        "HBMArray",
-        "Fraction",
-        "Decimal",
-        "items",
-        "nothing",
-        "no",
-        "one",
-        "two",
-        "three",
-        "more",
-        "it",
-    ),
-    *(
-        "only",
-        "shape",
-        "type",
-        "a",
-        "an",
-        "the",
-        "value",
-        "values",
-        "number",
-        "numbers",
-        "array",
-        "arrays",
-    ),
-}
 CROSS = "\N{MULTIPLICATION X}"
 
 LEGEND = "In a bar, the solid line is the most that was allowed, the dashed line the least that is possible."
-WHAT_HAPPENED = {
-    Ending.NOT_FOUND: "No answer to this exercise was found in your notebook. The grader looks for the "
-    "answer's cell, and for the name that the exercise asks for.",
-    Ending.TOO_SLOW: "Your answer was stopped: it ran longer than the grader waits. Does every loop end?",
-    Ending.OUT_OF_MEMORY: "Your answer was stopped: it asked for more memory than the grader has.",
-    Ending.CRASHED: "Python itself ended while your answer ran, so nothing was left to judge.",
-    Ending.TOO_MUCH_OUTPUT: "Your answer was stopped: it wrote far more than anybody could read.",
-    Ending.BROKEN: "What your answer returned could not be read as a result. Return plain NumPy arrays "
-    "and Python's own numbers, lists and tuples.",
+EXEMPT = "exempt"
+IN_OTHER_WORDS = {  # what the reader says of a file -> what its owner can do
+    "its JSON ends or breaks": "The file is cut off, or another program than a notebook's has changed it. "
+    "Open it in Jupyter, save it, and hand it in again.",
+    "an empty file": "The file is empty. Hand the notebook in again.",
+    "no answer of this course in it": "It is a notebook, but none of this course's answers is in it.",
 }
 OF_THE_WHOLE = {
     RowStatus.GRADED: "",
@@ -98,53 +39,112 @@ OF_THE_WHOLE = {
 }
 
 
-def write_feedback(graded: Iterable[Graded], folder: Path, sheet: Path | None = None) -> list[Path]:
+def page_path(folder: Path, student: str, notebook: str) -> Path:
+    return folder / pages.safe_name(student) / f"{pages.safe_name(notebook or 'no_lesson')}.html"
+
+
+def write_feedback(
+    graded: Iterable[Graded],
+    folder: Path,
+    sheet: Path | None = None,
+    found: Iterable[Final] = (),
+    names: Mapping[str, str] | None = None,
+) -> list[Path]:
     """FOLDER/<student>/<NN_topic>.html for each row; the paths. `sheet` has points for words.
 
-    Raises CourseError where a page, or the sheet, cannot be written or read.
+    found: what the points come to; names: people's names, by student. A page of an earlier run for one of
+    these notebooks, whose row is gone, goes too. Raises CourseError where a page, or the sheet, cannot be
+    written or read.
     """
+    graded = list(graded)
     given = written.given_points(sheet) if sheet else {}
+    finals = {(final.student, final.notebook): final for final in found}
     made = []
     for row in graded:
         points = written.points_of(given, row.student, row.notebook)
-        path = folder / pages.safe_name(row.student) / f"{pages.safe_name(row.notebook)}.html"
-        made.append(pages.write_page(path, feedback_page(row, points)))
+        final = finals.get((row.student, row.notebook))
+        page = feedback_page(row, points, final, pages.person(row.student, names))
+        made.append(pages.write_page(page_path(folder, row.student, row.notebook), page))
+    remove_old(folder, made, {row.notebook for row in graded})
     return made
 
 
-def feedback_page(row: Graded, words: dict[str, tuple[float, str]] | None = None) -> str:
-    """One submission's page. `words`: {question: (points, comment)}, given by a person."""
-    core = [result for result in row.results.values() if not result.optional]
-    extra = [result for result in row.results.values() if result.optional]
-    body = [f'<p><span class="name">{pages.text(row.student)}</span></p>']
+def remove_old(folder: Path, made: list[Path], notebooks: set[str]) -> None:
+    """Take away pages that an earlier run made for these notebooks and this one did not."""
+    kinds = {page_path(folder, "x", name).name for name in {*notebooks, ""}}
+    for path in set(folder.glob("*/*.html")) - set(made):
+        if path.name in kinds:
+            with suppress(OSError):
+                path.unlink()
+                path.parent.rmdir()  # only if it is empty now
+
+
+def feedback_page(
+    row: Graded,
+    words: dict[str, tuple[float, str]] | None = None,
+    final: Final | None = None,
+    who: str = "",
+) -> str:
+    """One submission's page. `words`: {question: (points, comment)}, given by a person; `who` is HTML."""
+    body = [f"<p>{who or pages.person(row.student)}</p>"]
     if told := OF_THE_WHOLE.get(row.status, ""):
         body.append(f'<p class="doubt">{told}</p>')
     if row.note and row.status is not RowStatus.GRADER_ERROR:
-        body.append(f'<p class="soft">{pages.prose(row.note[:DIAGNOSIS_LENGTH])}</p>')
-    if core:
-        by_hand = sum(points for points, _ in (words or {}).values())
-        more = f", and {by_hand:g} for answers in words" if words else ""
-        body.append(f"<p><strong>{points_told(core)}</strong>{optional_told(extra)}{more}</p>")
+        note = next((say for sign, say in IN_OTHER_WORDS.items() if sign in row.note), row.note)
+        body.append(f'<p class="soft">{pages.prose(note[:LONGEST])}</p>')
+    body += points_part(row, words or {}, final)
     for result in row.results.values():
         body += exercise_part(result, row.sources.get(result.exercise, ""))
     if any("<svg" in part for part in body):
         body.append(f'<p class="soft">{LEGEND}</p>')
     body += words_part(row, words or {})
-    if row.checks_version:
+    if row.results and row.checks_version:
         body.append(
             '<p class="soft">Graded with other inputs than the notebook\'s, by the same checks '
             f"(version {pages.text(row.checks_version)}).</p>"
         )
-    return pages.page(f"Feedback on {row.notebook}", body)
+    lesson = f" on lesson {lesson_title(row.notebook)}" if row.notebook else ""
+    return pages.page(f"Feedback{lesson}", body)
+
+
+def points_part(row: Graded, words: dict, final: Final | None) -> list[str]:
+    """What it comes to, and from what: checks, optional exercises, words, lateness, as in the gradebook."""
+    core = [result for result in row.results.values() if not result.optional]
+    extra = [result for result in row.results.values() if result.optional]
+    parts = [f"{points_told(core)} by the checks"] if core else []
+    if extra:
+        count = final is None or final.counts_optional
+        bonus = "a bonus" if count else "which are for you alone"
+        parts.append(f"{points_told(extra)} of optional exercises, {bonus}")
+    parts += words_told(row, words, final)
+    told = f"{'; '.join(parts)}." if parts else ""
+    if final is None:
+        return [f"<p><strong>{told}</strong></p>"] if told else []
+    if final.why == EXEMPT:
+        return [f"<p><strong>This lesson does not count for you.</strong> {told}</p>"]
+    if final.points is None:
+        return [f"<p>{told}</p>"] if told else []
+    if final.days_late:
+        days = f"{final.days_late} day{'s' * (final.days_late != 1)}"
+        told += f" It came {days} late, free days and extensions taken off: of the "
+        told += f"{number(final.earned)} points earned, {100 * final.share:.0f} % count."
+    whole = f"{number(final.points)} of {number(final.max_points)} points"
+    return [f'<p class="total"><strong>{whole}</strong></p>', f"<p>{told}</p>" if told else ""]
+
+
+def words_told(row: Graded, words: dict, final: Final | None) -> list[str]:
+    """Points for answers in words, what they can be, and whether some are still to come."""
+    by_hand = number(sum(points for points, _ in words.values()))
+    most = number(final.in_words) if final and final.in_words else ""
+    told = [f"{by_hand}{f' of {most}' if most else ''} for answers in words"] if words else []
+    if any(question not in words for _, _, question in written.answers([row])):
+        told.append("an answer in words is not read yet" + (f" (worth {most})" if most else ""))
+    return told if told or not most else [f"0 of {most} for answers in words"]
 
 
 def points_told(results: list[ExerciseResult]) -> str:
     got, most = (sum(getattr(r, name) for r in results) for name in ("points", "max_points"))
-    return f"{got:g} of {most:g} points"
-
-
-def optional_told(results: list[ExerciseResult]) -> str:
-    return f", and {points_told(results)} of optional exercises" if results else ""
+    return f"{number(got)} of {number(most)} points"
 
 
 def exercise_part(result: ExerciseResult, source: str) -> list[str]:
@@ -153,12 +153,12 @@ def exercise_part(result: ExerciseResult, source: str) -> list[str]:
     mark = MARKS.get(result.status, CROSS)
     optional = ", optional" if result.optional else ""
     parts = [
-        f'<section class="exercise {kind}"><h3>{mark} Exercise {pages.text(result.exercise)}'
-        f" - {pages.text(result.title)}: {pages.text(result.status)}</h3>",
+        f'<section class="exercise {kind}"><h2>{mark} Exercise {pages.text(result.exercise)}'
+        f" - {pages.text(result.title)}: {pages.text(result.status)}</h2>",
         f'<p class="soft">{result.points:g} of {result.max_points:g} points{optional}</p>',
     ]
-    if diagnosis := fit_to_show(result, source):
-        parts.append(f"<p>{pages.prose(diagnosis)}</p>")
+    if told := fit_to_show(result, source):
+        parts.append(f"<p>{diagnosis(told)}</p>")
     for name, measure in list(result.measured.items())[:12]:
         limits = pages.allowed(measure)
         figure = pages.quantity(measure.get("value"), measure.get("unit", ""))
@@ -175,51 +175,15 @@ def exercise_part(result: ExerciseResult, source: str) -> list[str]:
     return [*parts, "</section>"]
 
 
-def fit_to_show(result: ExerciseResult, source: str | None = None) -> str:
-    """A diagnosis without what an answer may have copied from a hidden case into an error."""
-    told = result.diagnosis[:DIAGNOSIS_LENGTH]
-    if result.status == Status.NOT_ATTEMPTED:
-        return "There was no answer yet: the stub was as the course gave it."
-    if result.status in set(Ending) - {Ending.COMPLETE}:
-        return WHAT_HAPPENED[Ending(result.status)]
-    raised = RAISED.search(told)
-    if raised is None:
-        return without_values(told)
-    kind, line, message = raised.groups()
-    is_known = kind in KNOWN_ERRORS
-    head = f"Your code raised {kind if is_known else 'an exception of your own'}"
-    lines = [line] if source is None else [each.strip().rstrip(":") for each in source.splitlines()]
-    is_there = line in lines
-    where = f" at `{line}`" if line and is_there else ""  # an answer can have any line reported
-    words = NUMBER.sub("#", message or "")[:MESSAGE_LENGTH] if is_known else ""
-    hidden = f": {words} (`#`: numbers of a hidden case)" if "#" in words else f": {words}"
-    return told[: raised.start()] + head + where + (hidden if words else "")
-
-
-def without_values(told: str) -> str:
-    """A diagnosis without the numbers of a hidden case, and with the names of known types alone.
-
-    Shapes, bytes and ratios stay.
-    """
-    changed = CLAIM.sub(lambda found: VALUE.sub("#", found[0]), told)
-    changes, told = changed != told, changed
-    told = TYPE.sub(lambda found: found[1] + known_type(found[2]), told)
-    return f"{told} (`#`: numbers of a hidden case)" if changes else told
-
-
-def known_type(name: str) -> str:
-    return name if name in KNOWN_TYPES else "an object of a class of your own"
-
-
 def words_part(row: Graded, words: dict[str, tuple[float, str]]) -> list[str]:
     """Answers in words, with the points and the comment of whoever read them."""
     parts = []
     for (_, _, question), answer in written.answers([row]).items():
         points, comment = words.get(question, (None, ""))
-        told = "not read yet" if points is None else f"{points:g} points"
+        told = "not read yet" if points is None else f"{number(points)} points"
         parts += [
-            f'<section class="exercise"><h3>Question {pages.text(question)}: {told}</h3>',
-            *(f"<p>{pages.prose(part)}</p>" for part in answer.split("\n\n")),
+            f'<section class="exercise"><h2>Question {pages.text(question)}: {told}</h2>',
+            rendered(answer),
             f"<p><strong>{pages.prose(comment)}</strong></p>" if comment else "",
             "</section>",
         ]

@@ -5,7 +5,7 @@ changed rule never means grading again.
 """
 
 import datetime
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from course_utils.grading.lessons import Lesson
@@ -15,6 +15,7 @@ from course_utils.grading.roster import Roster
 from course_utils.grading.rows import core_max, core_points, number, write_table
 
 FILE = "final.csv"
+FEW = 0.25  # of all students: a lesson that fewer handed in was not asked for
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,10 @@ class Final:
     max_points: float
     days_late: int = 0
     why: str = ""  # "exempt", "2 days late", a status other than graded
+    earned: float = 0.0  # before lateness
+    share: float = 1.0  # what lateness leaves of it
+    counts_optional: bool = False
+    in_words: float = 0.0  # what answers in words are worth; 0: a bonus without bounds
 
 
 def finals(
@@ -46,8 +51,9 @@ def finals(
         if not row.notebook:
             continue
         late = policy.days_late(row.student, row.notebook, row.handed_in)
-        points = core_points(row, policy.count_optional)
-        points += (written or {}).get((row.student, row.notebook), 0.0)
+        earned = core_points(row, policy.count_optional)
+        earned += (written or {}).get((row.student, row.notebook), 0.0)
+        points, share = earned, policy.share(late)
         why = [f"{late} day{'s' * (late != 1)} late"] if late else []
         why += [] if row.status is RowStatus.GRADED else [str(row.status)]
         if policy.is_exempt(row.student, row.notebook):
@@ -57,10 +63,28 @@ def finals(
         elif row.status is RowStatus.MISSING and not policy.is_over(row.student, row.notebook, now):
             points, why = None, ["not due yet"]
         else:
-            points *= policy.share(late)
-        most = core_max(row, lessons) or 0.0
-        found.append(Final(row.student, row.notebook, points, most, late, ", ".join(why)))
+            points *= share
+        in_words = policy.most_in_words(lessons.get(row.notebook))
+        most, told = (core_max(row, lessons) or 0.0) + in_words, ", ".join(why)
+        final = Final(row.student, row.notebook, points, most, late, told, earned, share)
+        found.append(replace(final, counts_optional=policy.count_optional, in_words=in_words))
     return sorted(found, key=lambda each: (each.notebook, each.student))
+
+
+def asked_for(rows: list[Graded], policy: Policy) -> tuple[list[str], list[str]]:
+    """(lessons that the class was asked for, lessons that stray notebooks are of), in order.
+
+    Asked for is what the policy names, and what more than a few handed in. Else one wrong file would leave
+    everybody else with a zero in a lesson that nobody has set.
+    """
+    named = {name for table in policy.by_notebook() for name in table}
+    owners: dict[str, set[str]] = {}
+    for row in rows:
+        owners.setdefault(row.notebook, set()).add(row.student)
+    owners.pop("", None)
+    everybody = len(set().union(*owners.values())) if owners else 0
+    asked = {n for n, mine in owners.items() if n in named or len(mine) >= FEW * everybody}
+    return sorted(asked), sorted(owners.keys() - asked)
 
 
 def missing_rows(

@@ -18,10 +18,12 @@ from course_utils.checks.core import (
     failed,
     judge_observation,
 )
+from course_utils.grading.around import AROUND, around_flags, counts_traffic
 from course_utils.grading.disagreement import disagreement
+from course_utils.grading.hints import loads_libraries, source_flags
 from course_utils.grading.jobs import exercises_of
 from course_utils.grading.records import Ending, ExerciseResult, Job, Run
-from course_utils.grading.tampering import PATCHED, source_flags
+from course_utils.grading.tampering import PATCHED
 
 # What a process takes beside the arrays that are metered: the interpreter's own, trace tables, inputs,
 # encoded results. Seen with the solutions: up to 60 MB.
@@ -48,25 +50,24 @@ def judge_runs(job: Job, runs: Iterable[Run]) -> dict[str, ExerciseResult]:
         exercise = exercises_of(exercise_id.partition(".")[0])[exercise_id]
         run = by_id.get(exercise_id) or Run(exercise_id, Ending.NOT_FOUND)
         answer = answers.get(exercise_id)
-        named = source_flags([*answer.support, answer.source]) if answer is not None else []
-        patched = [flag for flag in (*run.flags, *named) if flag.startswith(PATCHED)]
-        result = _judged(exercise, cases, run, patched)
+        sources = [*answer.support, answer.source] if answer is not None else []
+        named = source_flags(sources)
+        if counts_traffic(exercise.run):
+            named += around_flags(sources)
+        result = _judged(exercise, cases, run, [*run.flags, *named], loads_libraries(sources))
         if answer is not None:
             result.flags = (*result.flags, *run.flags, *named)
         results[exercise_id] = result
     return results
 
 
-def _judged(exercise: Exercise, cases: list, run: Run, patched: list[str]) -> ExerciseResult:
-    verdict, flags = _verdict(exercise, cases, run)
+def _judged(
+    exercise: Exercise, cases: list, run: Run, signs: list[str], libraries: bool
+) -> ExerciseResult:
+    verdict, flags = _verdict(exercise, cases, run, libraries)
+    if verdict.status is Status.PASSED:
+        verdict = _not_counted(signs) or verdict
     passed = verdict.status is Status.PASSED
-    if patched and passed:
-        passed = False
-        verdict = failed(
-            "meters exchanged",
-            "After the run, functions that the check counts with were others than before: "
-            f"{', '.join(flag.removeprefix(PATCHED) for flag in patched[:3])}. Its numbers say nothing.",
-        )
     complete = len(run.observations) > len(cases) and run.ending is Ending.COMPLETE
     if passed and not complete:
         ending = Ending.BROKEN if run.ending is Ending.COMPLETE else run.ending
@@ -103,7 +104,9 @@ def _result(
     )
 
 
-def _verdict(exercise: Exercise, cases: list, run: Run) -> tuple[Verdict, list[str]]:
+def _verdict(
+    exercise: Exercise, cases: list, run: Run, libraries: bool
+) -> tuple[Verdict, list[str]]:
     """As `judge_answer`, on observations that were made elsewhere: the first that is not passed decides."""
     measured: dict[str, Any] = {}
     metered_bytes: int | None = None  # None: this exercise does not count memory
@@ -126,7 +129,7 @@ def _verdict(exercise: Exercise, cases: list, run: Run) -> tuple[Verdict, list[s
         if seen.peak_bytes is not None:
             metered_bytes = max(metered_bytes or 0, seen.peak_bytes)
         told |= {verdict.diagnosis: None} if verdict.diagnosis else {}
-    failure, flags = disagreement(exercise, run, verdicts)
+    failure, flags = disagreement(exercise, run, verdicts, libraries)
     if failure is not None:
         return failure, flags
     taken_bytes = run.peak_bytes or 0
@@ -144,6 +147,23 @@ def _verdict(exercise: Exercise, cases: list, run: Run) -> tuple[Verdict, list[s
         )
         return verdict, [*flags, flag]
     return Verdict(Status.PASSED, " ".join(told), measured), [*flags, flag]
+
+
+def _not_counted(signs: list[str]) -> Verdict | None:
+    """What takes a pass away, although values and counts were right."""
+    if patched := [flag.removeprefix(PATCHED) for flag in signs if flag.startswith(PATCHED)]:
+        return failed(
+            "meters exchanged",
+            "After the run, functions that the check counts with were others than before: "
+            f"{', '.join(patched[:3])}. Its numbers say nothing.",
+        )
+    if around := [flag.removeprefix(AROUND) for flag in signs if flag.startswith(AROUND)]:
+        return failed(
+            "meters reached around",
+            f"Your code takes ways to values that it does not name ({', '.join(around[:3])}), and what goes "
+            "there is not counted. Write every name out; numbers cross by sram.load and sram.store.",
+        )
+    return None
 
 
 def _safely(exercise: Exercise, case: Any, seen: Observation) -> tuple[Verdict, list[str]]:

@@ -8,7 +8,7 @@ the browser (Content-Security-Policy). A page is one file: it can be sent, print
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
@@ -22,6 +22,11 @@ UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(?<!\.)")
 DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # no file on Windows
 LONGEST = 20_000  # characters of one text that a page shows
+KINDS = {
+    "#": "number",
+    "~": "long",
+    "|": "short",
+}  # of a table's columns, by their head's last sign
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1b1f; --paper: #fff; --soft: #5f6368; --line: #c9ccd1;
@@ -30,9 +35,11 @@ STYLE = """
   --line: #44474d; --good: #6fcf97; --bad: #ff8a80; --open: #9aa0a6; --doubt: #f2b950; --track: #2a2c31; } }
 * { box-sizing: border-box }
 body { margin: 0 auto; padding: 1rem; max-width: 62rem; background: var(--paper); color: var(--ink);
-  font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere }
+  font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: break-word }
 h1 { font-size: 1.5rem; line-height: 1.25 } h2 { font-size: 1.2rem; margin-top: 2rem }
 h3 { font-size: 1rem; margin-bottom: .2rem }
+section.exercise h2, section.exercise h3 { font-size: 1rem; margin: .3rem 0 }
+section.exercise p, article p { margin: .4rem 0 } article h3 { margin-top: .3rem }
 section.exercise { border-left: 4px solid var(--open); padding: .1rem 0 .1rem 1rem; margin: 1.2rem 0;
   break-inside: avoid }
 section.passed { border-color: var(--good) } section.failed { border-color: var(--bad) }
@@ -40,12 +47,14 @@ section.passed { border-color: var(--good) } section.failed { border-color: var(
 .good { color: var(--good) } .bad { color: var(--bad) } .doubt { color: var(--doubt) }
 .wide { overflow-x: auto }
 table { border-collapse: collapse; margin: .5rem 0 } caption { text-align: left; color: var(--soft) }
-th, td { text-align: left; vertical-align: top; padding: .2rem .8rem .2rem 0;
+th, td { text-align: left; vertical-align: top; padding: .2rem 1rem .2rem 0;
   border-bottom: 1px solid var(--line) }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums }
+th { white-space: nowrap } td.long { min-width: 16rem } td.short { white-space: nowrap }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 pre { background: var(--track); padding: .6rem; overflow-x: auto; font-size: .85rem;
   white-space: pre-wrap }
-code { font-size: .9em }
+code { font-size: .9em; overflow-wrap: anywhere } .formula { font-family: Georgia, serif }
+.total { font-size: 1.25rem; margin: .5rem 0 }
 svg { display: block; width: 100%; max-width: 34rem; height: auto; font: 11px system-ui, sans-serif }
 svg .track { fill: var(--track) } svg .good { fill: var(--good) } svg .bad { fill: var(--bad) }
 svg .open { fill: var(--open) } svg .doubt { fill: var(--doubt) } svg text { fill: var(--ink) }
@@ -69,6 +78,13 @@ def prose(value: object) -> str:
     return code_marks(text(value))
 
 
+def person(student: str, names: Mapping[str, str] | None = None) -> str:
+    """Who it is: the roster's name, and the name that grades go by where that is another."""
+    called = (names or {}).get(student) or student
+    also = f' <span class="soft">({text(student)})</span>' if called != student else ""
+    return f'<span class="name">{text(called)}</span>{also}'
+
+
 def page(title: str, body: Iterable[str]) -> str:
     """A whole page. `title` is plain text, `body` is HTML made by this module."""
     return "\n".join(
@@ -76,10 +92,10 @@ def page(title: str, body: Iterable[str]) -> str:
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
             f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{text(title)}</title><style>{STYLE}</style></head><body>",
-            f"<h1>{text(title)}</h1>",
+            f"<title>{text(title.replace('`', ''))}</title><style>{STYLE}</style></head>",
+            f"<body><main><h1>{prose(title)}</h1>",
             *body,
-            "</body></html>\n",
+            "</main></body></html>\n",
         ]
     )
 
@@ -91,16 +107,21 @@ def write_page(path: Path, html: str) -> Path:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
-    """A table of cells that are HTML already; a column whose head ends in `#` holds numbers."""
-    kinds = [' class="number"' if word.endswith("#") else "" for word in head]
-    top = "".join(f'<th scope="col"{k}>{text(w.rstrip("#"))}</th>' for w, k in zip(head, kinds))
+    """A table of cells that are HTML already.
+
+    A column whose head ends in `#` holds numbers, in `~` sentences, and in `|` what is not to be broken.
+    """
+    kinds = [f' class="{KINDS[word[-1:]]}"' if word[-1:] in KINDS else "" for word in head]
+    names = [text(word.rstrip("#~|")) for word in head]
+    top = "".join(f'<th scope="col"{kind}>{name}</th>' for name, kind in zip(names, kinds))
     body = "".join(
         "<tr>" + "".join(f"<td{k}>{cell}</td>" for cell, k in zip(row, kinds)) + "</tr>"
         for row in rows
     )
     told = f"<caption>{text(caption)}</caption>" if caption else ""
-    head_row = f"<thead><tr>{top}</tr></thead>"
-    return f'<div class="wide"><table>{told}{head_row}<tbody>{body}</tbody></table></div>'
+    whole = f"<table>{told}<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+    keys = f'role="group" tabindex="0" aria-label="table: {", ".join(names)}"'  # so that they can scroll it
+    return f'<div class="wide" {keys}>{whole}</div>'
 
 
 def finite(value: object) -> float | None:
@@ -120,9 +141,13 @@ def quantity(value: object, unit: str) -> str:
 
 def allowed(measure: dict) -> str:
     """What was allowed, in words; empty where nothing was said."""
-    unit = measure.get("unit", "")
-    words = (("at least", measure.get("at_least")), ("at most", measure.get("at_most")))
-    return ", ".join(f"{word} {quantity(limit, unit)}" for word, limit in words if finite(limit))
+    unit, least, most = (measure.get(name) for name in ("unit", "at_least", "at_most"))
+    if finite(least) and finite(least) == finite(most):
+        return f"exactly {quantity(least, unit or '')}"
+    words = (("at least", least), ("at most", most))
+    return ", ".join(
+        f"{word} {quantity(limit, unit or '')}" for word, limit in words if finite(limit)
+    )
 
 
 def measure_bar(name: str, measure: dict) -> str:

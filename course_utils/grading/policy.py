@@ -4,6 +4,7 @@
     count_optional = false                # optional exercises as a bonus
     [points]
     "2.4" = 6                             # in place of the course's 4
+    "2.w" = 2                             # the most for this answer in words, and part of the maximum
     [weights]
     "02_requires_grad" = 2                # in the course's total; without it a lesson counts its points
     [due]
@@ -52,6 +53,10 @@ class Policy:
     exempt: dict[str, list[str]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
+    def by_notebook(self) -> tuple[dict, ...]:
+        """The tables whose keys are lessons."""
+        return self.weights, self.due, self.extensions, self.exempt, self.names
+
     def is_exempt(self, student: str, notebook: str) -> bool:
         return student in self.exempt.get(notebook, ())
 
@@ -97,6 +102,10 @@ class Policy:
         exercises = lesson.exercises.items()
         return {n: replace(e, points=float(self.points.get(n, e.points))) for n, e in exercises}
 
+    def most_in_words(self, lesson: Lesson | None) -> float:
+        """What a lesson's answers in words are worth; 0 where they are a bonus without bounds."""
+        return float(sum(self.points.get(name, 0.0) for name in lesson.written)) if lesson else 0.0
+
     def with_points(self, row: Graded) -> Graded:
         """A row with the policy's points in place of the course's."""
         results = {}
@@ -138,7 +147,7 @@ def read_policy(path: Path | None, lessons: dict[str, Lesson]) -> Policy:
 def problems(content: dict, lessons: dict[str, Lesson]):
     """What is wrong with a policy, sentence by sentence."""
     known = ("attempts", "count_optional", *TABLES)
-    exercises = {name for lesson in lessons.values() for name in lesson.exercises}
+    exercises = {n for each in lessons.values() for n in (*each.exercises, *each.written)}
     for name in content:
         if name not in known:
             yield f"there is no rule {name!r}; there are {', '.join(known)}"

@@ -8,11 +8,26 @@ of course_utils in the copy has to find its module and its name.
 import ast
 import re
 from collections.abc import Container
+from functools import cache
 
 from course_utils.authoring import syntax
 from course_utils.errors import CourseError
 
+PACKAGE = "course_utils"
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)#:]+)\)")
+UNPACKED = (  # what the README says of the repository -> of a ZIP
+    (
+        "## Two commands\n\n",
+        "## Two commands\n\nThis is your copy. Unpack the ZIP where you keep your work, open a terminal in its folder, "
+        "and type the first of the two lines below: it opens the lessons. Work in those under `work/`, and hand in a "
+        "notebook from there, under the name that it has. Unpack a newer ZIP over this folder: what you wrote "
+        "stays, and `python course.py update` takes it along.\n\n",
+    ),
+    ("or newer, and git. ", "or newer. "),
+    ("clone this page in a terminal, run", "upload the ZIP, unpack it in a terminal, run"),
+    ("They follow a lecture", "The lessons follow a lecture"),
+)
+NOT_IN_A_ZIP = ("git clone", "course.py site")
 SENTENCE = re.compile(r"(?<=\.)\s+(?=[A-Z\[`*])")
 
 
@@ -49,13 +64,17 @@ def cut(text: str, names: set[str]) -> str:
 
 
 def readme(text: str, there: Container[str]) -> str:
-    """The README without table rows and sentences that link to what is not in the copy."""
+    """The README without table rows and sentences that link to what is not in the copy, for who has a ZIP."""
+    for ours, theirs in UNPACKED:
+        text = text.replace(ours, theirs)
 
     def is_there(part: str) -> bool:
         return all(target.strip("/") in there for target in LINK.findall(part))
 
     kept = []
     for line in text.split("\n"):
+        if any(words in line for words in NOT_IN_A_ZIP):
+            continue
         if line.startswith(("|", "- ")) or is_there(line):
             kept += [line] if is_there(line) else []
         else:
@@ -81,21 +100,30 @@ def missing_imports(contents: dict[str, bytes]) -> list[str]:
         for name, content in contents.items()
         if name.startswith("course_utils/") and name.endswith(".py")
     }
-    trees = {module: syntax.parse(content.decode()) for module, content in modules.items()}
-    bound = {module: syntax.bound_names(tree) for module, tree in trees.items()}
+    known = {module: names_and_imports(content) for module, content in modules.items()}
+    bound = {module: names for module, (names, _) in known.items()}
     found = []
-    for module, tree in trees.items():
-        for node in ast.walk(tree):
-            base = getattr(node, "module", None) or ""
-            if isinstance(node, ast.Import):
-                ours = [a.name for a in node.names if a.name.split(".")[0] == "course_utils"]
-                found += [f"{module} imports {name}" for name in ours if name not in modules]
-            elif isinstance(node, ast.ImportFrom) and base.split(".")[0] == "course_utils":
-                if base not in modules:
-                    found.append(f"{module} imports {base}")
-                    continue
-                lazy = "__getattr__" in bound[base]
-                names = [a.name for a in node.names if f"{base}.{a.name}" not in modules]
-                lost = [name for name in names if name not in bound[base] and not lazy]
+    for module, (_, imports) in known.items():
+        for base, names in imports:
+            if not base:
+                found += [f"{module} imports {name}" for name in names if name not in modules]
+            elif base not in modules:
+                found.append(f"{module} imports {base}")
+            elif "__getattr__" not in bound[base]:
+                lost = [n for n in names if f"{base}.{n}" not in modules and n not in bound[base]]
                 found += [f"{module} imports {base}.{name}" for name in lost]
     return found
+
+
+@cache
+def names_and_imports(content: bytes) -> tuple[set[str], list[tuple[str, list[str]]]]:
+    """What a module binds, and its imports of course_utils: (from where, or "", names), in order."""
+    tree = syntax.parse(content.decode())
+    imports = []
+    for node in ast.walk(tree):
+        base = getattr(node, "module", None) or ""
+        if isinstance(node, ast.Import):
+            imports.append(("", [a.name for a in node.names if a.name.split(".")[0] == PACKAGE]))
+        elif isinstance(node, ast.ImportFrom) and base.split(".")[0] == PACKAGE:
+            imports.append((base, [a.name for a in node.names]))
+    return syntax.bound_names(tree), imports

@@ -14,6 +14,7 @@ import re
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from course_utils.authoring import files, fingerprint, syntax
@@ -166,12 +167,19 @@ def needed(chosen: list[str], root: Path) -> dict[str, Path]:
         if module in found or path is None:
             continue
         found[module] = path
-        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        tree = fingerprint.module_tree(path)
-        waiting += fingerprint.imported(tree, package, root)
-        waiting += named(tree, root) if module != "course_utils.cli.__main__" else []
-        waiting += [module.rpartition(".")[0]] if "." in module else []
+        waiting += reached(module, path, root, path.stat().st_mtime_ns)[0]
     return dict(sorted(found.items()))
+
+
+@cache
+def reached(module: str, path: Path, root: Path, _changed: int) -> tuple[list[str], set[Path]]:
+    """(modules that a module imports or names, files beside it that it names). Read once a change."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    tree = fingerprint.module_tree(path)
+    found = sorted(fingerprint.imported(tree, package, root))
+    found += named(tree, root) if module != "course_utils.cli.__main__" else []
+    found += [module.rpartition(".")[0]] if "." in module else []
+    return found, fingerprint.neighbours(tree, path.parent)
 
 
 def named(tree: ast.AST, root: Path) -> list[str]:
@@ -203,7 +211,7 @@ def notebook_imports(path: Path, root: Path) -> set[str]:
 
 def data_of(module: str, path: Path, root: Path) -> list[Path]:
     """What a module reads: files it names beside it, all data of its package, or DATA_BESIDE."""
-    found = fingerprint.neighbours(fingerprint.module_tree(path), path.parent)
+    found = set(reached(module, path, root, path.stat().st_mtime_ns)[1])
     if path.name == "__init__.py" and module != "course_utils":
         for each in path.parent.rglob("*"):
             homes = [home for home in each.parents if (home / "__init__.py").is_file()]

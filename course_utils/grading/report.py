@@ -2,11 +2,11 @@
 
 Per exercise: how many passed, what the others got wrong (the commonest causes, each with a diagnosis
 as an example), and what stands out in memory or time. Then the submissions that a person should look
-at, each with its reason, and the pairs of answers that are nearly the same.
+at, each with its reason, answers that are nearly the same, and those that are the published solution.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import median
 
@@ -16,13 +16,14 @@ from course_utils.grading import pages
 from course_utils.grading.platforms import LATE
 from course_utils.grading.reading import OTHER_NAME
 from course_utils.grading.records import ExerciseResult, Graded, RowStatus
-from course_utils.grading.similar import Pair, near_identical
+from course_utils.grading.similar import Pair, like_published, near_identical
+from course_utils.grading.wording import diagnosis, lesson_title
 
 COMMONEST, OUTLIERS, PAIRS = 5, 5, 40
 FAR = 2.0  # times the class's median: worth a look
 QUICK_SECONDS = 1.0  # below, times say more about the machine
 BINS = 10
-WORTH_A_LOOK = (LATE, OTHER_NAME)  # of a row's note
+WORTH_A_LOOK = (LATE, OTHER_NAME, "by its content")  # of a row's note
 WANTS_A_PERSON = {
     RowStatus.UNREADABLE: "could not be read",
     RowStatus.WRONG_NOTEBOOK: "is another notebook",
@@ -31,38 +32,56 @@ WANTS_A_PERSON = {
 }
 
 
-def write_report(path: Path, graded: Iterable[Graded], root: Path = ROOT) -> Path:
-    """Write the class report. Raises CourseError where it cannot be written."""
+def write_report(
+    path: Path,
+    graded: Iterable[Graded],
+    root: Path = ROOT,
+    names: Mapping[str, str] | None = None,
+) -> Path:
+    """Write the class report; names: people's names, by student. Raises CourseError where it cannot be."""
     rows = list(graded)
-    return pages.write_page(path, report_page(rows, near_identical(rows, root)))
+    pairs, published = near_identical(rows, root), like_published(rows, root)
+    return pages.write_page(path, report_page(rows, pairs, published, names))
 
 
-def report_page(rows: list[Graded], pairs: list[Pair]) -> str:
+def report_page(
+    rows: list[Graded],
+    pairs: list[Pair],
+    published: Iterable[Pair] = (),
+    names: Mapping[str, str] | None = None,
+) -> str:
     """The report of these rows, as a page."""
+    who = {row.student: pages.person(row.student, names) for row in rows}
     lessons: dict[str, list[Graded]] = defaultdict(list)
     for row in rows:
         lessons[row.notebook].append(row)
     handed_in = sum(row.status is not RowStatus.MISSING for row in rows)
-    body = [f"<p>Submissions: {handed_in}.</p>", *looked_at(rows)]
+    body = [f"<p>Submissions: {handed_in}.</p>", *looked_at(rows, who)]
     for notebook, mine in sorted(lessons.items()):
-        body += [f"<h2>{pages.text(notebook)}</h2>", *lesson_part(mine)]
-    return pages.page("Class report", [*body, *pairs_part(pairs)])
+        title = pages.prose(lesson_title(notebook)) if notebook else "No lesson of this course"
+        body += [f"<h2>{title}</h2>", *lesson_part(mine, who)]
+    return pages.page("Class report", [*body, *pairs_part(pairs, who), *same_part(published, who)])
 
 
-def looked_at(rows: list[Graded]) -> list[str]:
-    """Who needs a person, and why; nobody is judged by it."""
-    table = []
-    for row in rows:
-        why = WANTS_A_PERSON.get(row.status)
-        reasons = []
-        if why:
-            reasons.append(f"{why}: {row.note}" if row.note else why)
-        elif any(words in row.note for words in WORTH_A_LOOK):
-            reasons.append(row.note)
-        for result in row.results.values():
-            reasons += [f"{result.exercise}: {flag}" for flag in result.flags]
-        for reason in reasons:
-            table.append([name(row.student), pages.text(row.notebook), pages.prose(reason)])
+def reasons(row: Graded) -> list[str]:
+    """Why a person should look at a submission; [] where nothing asks for it."""
+    found, why = [], WANTS_A_PERSON.get(row.status)
+    if why:
+        found.append(f"{why}: {row.note}" if row.note else why)
+    elif any(words in row.note for words in WORTH_A_LOOK):
+        found.append(row.note)
+    for result in row.results.values():
+        found += [f"{result.exercise}: {flag}" for flag in result.flags]
+    return found
+
+
+def looked_at(rows: list[Graded], who: dict[str, str]) -> list[str]:
+    """Who needs a person, and why; nobody is judged by it. `who`: students as HTML."""
+    table = [
+        [who[row.student], pages.text(row.notebook), pages.prose(reason)]
+        for row in rows
+        for reason in reasons(row)
+    ]
     there = {row.student for row in rows if row.status is not RowStatus.MISSING}
     missing = len({row.student for row in rows} - there)
     told = [f"<p>{missing} on the roster handed in nothing.</p>"] if missing else []
@@ -70,15 +89,11 @@ def looked_at(rows: list[Graded]) -> list[str]:
         return [*told, "<p>No submission was flagged.</p>"]
     table.sort()
     caption = "A flag is a reason to look, not a verdict; points are as the checks gave them."
-    head = ["student", "notebook", "why"]
+    head = ["student~", "notebook|", "why~"]
     return [*told, "<h2>For a person to look at</h2>", pages.table(head, table, caption)]
 
 
-def name(student: str) -> str:
-    return f'<span class="name">{pages.text(student)}</span>'
-
-
-def lesson_part(rows: list[Graded]) -> list[str]:
+def lesson_part(rows: list[Graded], who: dict[str, str]) -> list[str]:
     """One lesson: totals, then each exercise."""
     graded = [row for row in rows if row.results]
     states = Counter(str(row.status) for row in rows)
@@ -92,7 +107,7 @@ def lesson_part(rows: list[Graded]) -> list[str]:
         for exercise, result in row.results.items():
             by_exercise[exercise].append((row.student, result))
     for exercise in sorted(by_exercise, key=in_order):
-        parts += exercise_part(exercise, by_exercise[exercise])
+        parts += exercise_part(exercise, by_exercise[exercise], who)
     return parts
 
 
@@ -118,7 +133,9 @@ def spread(shares: list[float]) -> str:
     return f'<p class="soft">Points earned, in percent of the core; {middle}.</p>{drawn}'
 
 
-def exercise_part(exercise: str, results: list[tuple[str, ExerciseResult]]) -> list[str]:
+def exercise_part(
+    exercise: str, results: list[tuple[str, ExerciseResult]], who: dict[str, str]
+) -> list[str]:
     """One exercise: the pass rate, the commonest causes, and what stands out."""
     first = results[0][1]
     count = Counter(str(result.status) for _, result in results)
@@ -136,7 +153,7 @@ def exercise_part(exercise: str, results: list[tuple[str, ExerciseResult]]) -> l
         f"{100 * passed / len(results):.0f} % passed</h3>",
         f'{pages.parts_bar(parts)}<p class="soft">{told}</p>',
         *causes([result for _, result in results]),
-        *outliers(results),
+        *outliers(results, who),
     ]
 
 
@@ -148,11 +165,11 @@ def causes(results: list[ExerciseResult]) -> list[str]:
     for cause, times in count.most_common(COMMONEST):
         said = Counter(r.diagnosis for r in wrong if (r.cause or str(r.status)) == cause)
         example = said.most_common(1)[0][0]
-        rows.append([str(times), pages.text(cause), pages.prose(example[:600])])
-    return [pages.table(["times#", "cause", "an example"], rows)] if rows else []
+        rows.append([str(times), pages.text(cause), diagnosis(example[:600])])
+    return [pages.table(["times#", "cause", "an example~"], rows)] if rows else []
 
 
-def outliers(results: list[tuple[str, ExerciseResult]]) -> list[str]:
+def outliers(results: list[tuple[str, ExerciseResult]], who: dict[str, str]) -> list[str]:
     """Passed answers that need far more than the median: memory, traffic, time."""
     figures: dict[str, list[tuple[float, str, str]]] = defaultdict(list)
     for student, result in results:
@@ -166,8 +183,8 @@ def outliers(results: list[tuple[str, ExerciseResult]]) -> list[str]:
         far = sorted((each for each in mine if each[0] > FAR * usual), reverse=True)
         for value, student, unit in far[:OUTLIERS] if len(mine) >= 5 else ():
             shown = (pages.quantity(value, unit), pages.quantity(usual, unit))
-            rows.append([pages.text(what), name(student), *map(pages.text, shown)])
-    head = ["passed, but", "student", "measured", "the class's median"]
+            rows.append([pages.text(what), who[student], *map(pages.text, shown)])
+    head = ["passed, but", "student", "measured|", "the class's median|"]
     return [pages.table(head, rows)] if rows else []
 
 
@@ -180,11 +197,12 @@ def all_measured(result: ExerciseResult) -> list[tuple[str, dict]]:
     return [*result.measured.items(), *outside.items()]
 
 
-def pairs_part(pairs: list[Pair]) -> list[str]:
+def pairs_part(pairs: list[Pair], who: dict[str, str]) -> list[str]:
     """Nearly identical answers, as a hint."""
     rows = [
-        [name(pair.students[0]), name(pair.students[1]), pages.text(pair.exercise),
-         f"{100 * pair.share:.0f} %", "the same text" if pair.same_text else "names differ"]
+        [", ".join(who.get(each, pages.person(each)) for each in pair.students),
+         pages.text(pair.exercise), f"{100 * pair.share:.0f} %",
+         "the same text" if pair.same_text else "names or comments differ"]
         for pair in pairs[:PAIRS]
     ]  # fmt: skip
     if not rows:
@@ -193,6 +211,28 @@ def pairs_part(pairs: list[Pair]) -> list[str]:
     return [
         "<h2>Nearly the same answers</h2>",
         "<p>A hint, not a verdict: two people who were taught together, or who both read a book, write "
-        f"alike. Read both before you say anything.{more}</p>",
-        pages.table(["student", "student", "exercise", "shared#", "text"], rows),
+        f"alike. Read them before you say anything.{more}</p>",
+        pages.table(["students~", "exercise", "shared#", "text|"], rows),
+    ]
+
+
+def same_part(published: Iterable[Pair], who: dict[str, str]) -> list[str]:
+    """Answers that are the course's own, by student."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for pair in published:
+        text = "" if pair.same_text else " (names or comments differ)"
+        found[pair.students[0]].append(f"{pair.exercise}{text}")
+    if not found:
+        return []
+    return [
+        "<h2>As in the published solutions</h2>",
+        "<p>A hint as well: these answers are what stands in <code>solutions/</code>, up to names and "
+        "comments. Short answers, which many write like this, are not compared.</p>",
+        pages.table(
+            ["student", "exercises~"],
+            [
+                [who[student], pages.text(", ".join(told))]
+                for student, told in sorted(found.items())
+            ],
+        ),
     ]

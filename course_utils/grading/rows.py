@@ -73,8 +73,11 @@ def write_csv(
     lessons: dict[str, Lesson],
     written: dict[tuple[str, str], float] | None = None,
     count_optional: bool = False,
+    in_words: dict[str, float] | None = None,
 ) -> None:
     """Write grades.csv, whole or not at all. `written`: points given by hand, by student and notebook.
+
+    in_words: the most that a notebook's answers in words are worth, where they are part of its maximum.
 
     Raises CourseError where the file cannot be written.
     """
@@ -87,9 +90,11 @@ def write_csv(
             cells = ["0" if name in lessons[row.notebook].exercises else "" for name in names]
         by_hand = (written or {}).get((row.student, row.notebook), 0.0)
         total = core_points(row, count_optional) + by_hand if has else None
+        most = core_max(row, lessons)
+        most = None if most is None else most + (in_words or {}).get(row.notebook, 0.0)
         lines.append(
             [row.student, row.notebook, str(row.status), *cells, number(total)]
-            + [number(core_max(row, lessons)), str(row.seed), row.checks_version]
+            + [number(most), str(row.seed), row.checks_version]
         )
     write_table(path, [*HEAD, *names, *TAIL], lines)
 

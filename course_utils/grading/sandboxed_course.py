@@ -30,7 +30,18 @@ SILENT = (
 )
 ABSENT = ("authoring", "bench", "checks", "cli", "grading")
 INSIDE = (
-    *("__init__", "answering", "cells_run", "codec", "decoding", "driver", "outside", "records", "tampering"),
+    *(
+        "__init__",
+        "answering",
+        "apart",
+        "cells_run",
+        "codec",
+        "decoding",
+        "driver",
+        "outside",
+        "records",
+        "tampering",
+    ),
 )
 WHOLE_CHECKS = ("__init__", "core", "observe")
 

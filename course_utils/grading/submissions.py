@@ -9,8 +9,9 @@ thousand submissions are never in memory at once.
 """
 
 import csv
+import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,13 +20,15 @@ from course_utils.grading import platforms
 from course_utils.grading.archives import BadArchive
 from course_utils.grading.cells import MAX_FILE_BYTES
 from course_utils.grading.packed import Share, from_archive, is_notebook, owned, unreadable
-from course_utils.grading.records import Submission
+from course_utils.grading.policy import moment
+from course_utils.grading.records import Graded, Submission
 
 OTHER_ARCHIVES = (".rar", ".7z", ".tar", ".gz", ".tgz", ".xz", ".bz2")
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 MAX_DEPTH = 5
 DOCUMENTS = (".pdf", ".py", ".doc", ".docx", ".odt", ".pages", ".html", ".htm", ".png", ".jpg")
-TIMES = "handed_in.csv"  # student,notebook,handed_in: where the files themselves do not tell
+TIMES = "handed_in.csv"  # where the files themselves do not tell
+TIMED = ("student", "notebook", "handed_in")
 
 
 def collect(place: Path) -> Iterator[Submission]:
@@ -34,10 +37,7 @@ def collect(place: Path) -> Iterator[Submission]:
     What is hidden (.name, __MACOSX) is an editor's or a system's, and passed over.
     """
     if place.is_dir():
-        times = handed_in_times(place / TIMES)
-        for found in map(readable, from_folder(place)):
-            when = times.get((found.student, found.file_name)) or times.get((found.student, ""))
-            yield replace(found, handed_in=when) if when else found
+        yield from map(readable, from_folder(place))
     elif place.is_file():
         try:
             found = from_archive(place, place.stem, place.name, is_own=False)
@@ -176,17 +176,43 @@ def student_of(file_name: str) -> str:
     return file_name.partition(".")[0] or file_name
 
 
-def handed_in_times(path: Path) -> dict[tuple[str, str], str]:
-    """Times from handed_in.csv: student, notebook (may be empty: all of theirs), ISO time."""
+def handed_in_times(place: Path) -> dict[tuple[str, str], str]:
+    """Times from PLACE/handed_in.csv: student, notebook (empty: all of theirs), ISO time; {} without it.
+
+    Raises CourseError where it is no such table, or a time is none.
+    """
+    path = place / TIMES
     if not path.is_file() or path.is_symlink():
         return {}
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            table = csv.DictReader(file)
-            if not {"student", "handed_in"} <= set(table.fieldnames or ()):
-                raise KeyError
-            return {(row["student"], row.get("notebook") or ""): row["handed_in"] for row in table}
-    except (KeyError, UnicodeDecodeError, csv.Error):
-        raise CourseError(
-            f"{path}: a CSV file with student, notebook, handed_in is needed"
-        ) from None
+        text = path.read_bytes().decode("utf-8-sig")
+        delimiter = max(",;\t", key=text.partition("\n")[0].count)  # as some spreadsheets write it
+        table = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+        if not {"student", "handed_in"} <= set(table.fieldnames or ()):
+            raise KeyError
+        rows = [{name: (row.get(name) or "").strip() for name in TIMED} for row in table]
+    except (OSError, KeyError, UnicodeDecodeError, csv.Error):
+        told = f"a CSV file in UTF-8 with {', '.join(TIMED)} is needed"
+        raise CourseError(f"{path}: {told}") from None
+    for row in rows:
+        if row["handed_in"] and moment(row["handed_in"]) is None:
+            told = f"{row['student']}: {row['handed_in']!r} is no time, such as 2026-05-04T21:00"
+            raise CourseError(f"{path}: {told}")
+    return {
+        (row["student"], row["notebook"].removesuffix(".ipynb")): row["handed_in"]
+        for row in rows
+        if row["handed_in"]
+    }
+
+
+def with_times(
+    rows: Iterable[Graded], times: dict[tuple[str, str], str], called: Callable[[str], str]
+) -> list[Graded]:
+    """The rows, with the table's times where it has one. `called`: a student's name in the roster."""
+    ours = {(called(student), notebook): when for (student, notebook), when in times.items()}
+    found = []
+    for row in rows:
+        names = (row.notebook, row.notebook[:2], "")  # 02_requires_grad, 02, all of theirs
+        when = [ours[row.student, name] for name in names if (row.student, name) in ours]
+        found.append(replace(row, handed_in=when[0]) if when else row)
+    return found

@@ -1,25 +1,23 @@
-"""Signs that an answer reached for the meters instead of for the question. For a person to look at.
+"""Whether what counts is still what it was before the student's code ran. Looked at inside the sandbox.
 
 Values are judged outside and cannot be forged. Bytes are counted beside the answer, in one process with it,
-and could be. Two things are looked for: whether what counts is still what it was before the student's code
-ran (inside), and what the source names that an honest answer has no use for (outside, from its text). The
-first decides: bytes from meters that were exchanged are worth nothing. The second is a hint.
+and could be. Bytes from meters that were exchanged are worth nothing. What an answer's text says of its
+intentions is read outside: `hints` and `around`.
 """
 
-import ast
+import os
 import sys
 import types
-from collections.abc import Iterable
 
 PATCHED = "patched: "  # a flag that begins so decides
-_KERNEL_METER = "course_utils.triton_meter."  # its public functions are the package's own
 
 # modules whose functions and classes must be the same afterwards
 _WATCHED = (
     *("builtins", "gc", "json", "json.encoder", "json.decoder", "os", "sys", "time", "tracemalloc"),
     *("_tracemalloc", "types", "weakref", "dis", "base64", "linecache", "warnings", "dataclasses"),
-    *("numpy", "numpy.linalg", "numpy.random", "numpy.lib"),
+    *("numpy", "numpy.linalg", "numpy.random", "numpy.lib", "numpy.lib.array_utils", "subprocess"),
 )
+_COURSE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _ROUTINE = (
     types.FunctionType,
     types.BuiltinFunctionType,
@@ -28,53 +26,6 @@ _ROUTINE = (
     classmethod,
     staticmethod,
 )
-_HINTS = {
-    "reaches for the meters": {
-        *("tracemalloc", "course_utils.tracing", "course_utils.triton_meter", "psutil", "resource"),
-    },
-    "keeps data out of sight": {"sqlite3", "shelve", "dbm", "tempfile", "mmap"},
-    "reaches for the grader": {"course_utils.checks", "course_utils.grading", "course_utils.cli"},
-    "uses what an exercise asks for": {
-        *("course_utils.attention", "course_utils.kernels", "course_utils.remat.planners"),
-        *("course_utils.remat.exhaustive", "course_utils.remat.milp", "course_utils.remat.solver"),
-    },
-    "looks into the interpreter": {
-        "inspect",
-        "importlib",
-        "builtins",
-        "ctypes",
-        "_ctypes",
-        "pickle",
-    },
-    "starts processes": {"subprocess", "multiprocessing", "concurrent.futures.process", "pty"},
-    "uses the network": {"socket", "urllib", "requests", "http", "httpx", "ftplib", "ssl"},
-    "handles signals": {"signal"},
-}
-_HINTED_ATTRIBUTES = {
-    "looks into the interpreter": {
-        *("_getframe", "f_locals", "f_back", "f_globals", "__globals__", "__closure__", "__code__"),
-        *("__subclasses__", "__builtins__", "get_objects", "get_referrers", "addaudithook"),
-        *(
-            "settrace",
-            "setprofile",
-            "ast_transformers",
-            "__getattribute__",
-            "__dict__",
-            "_current_frames",
-        ),
-        *("tb_frame", "__traceback__", "__del__", "callbacks", "finalize", "modules"),
-    },
-    "keeps data out of sight": {"memfd_create", "shm_open", "save", "savez", "load", "tofile"},
-    "reaches for the meters": {"reset_peak", "clear_traces", "get_traced_memory", "take_snapshot"},
-    "starts processes": {"fork", "system", "popen", "execv", "posix_spawn", "_exit", "kill"},
-    "reads what is not its own": {"environ", "listdir", "scandir", "memmap", "fromfile"},
-}
-_HINTED_NAMES = {
-    "looks into the interpreter": {
-        *("exec", "eval", "compile", "__import__", "__builtins__", "vars", "globals", "locals"),
-    },
-    "reads what is not its own": {"open"},
-}
 
 
 class Snapshot:
@@ -85,7 +36,7 @@ class Snapshot:
         self._modules = [sys.modules[name] for name in names if name in sys.modules]
         self._before = {module.__name__: _routines(module) for module in self._modules}
         self._routines, self._code = _routines, _code_of
-        self._vars, self._held, self._workers = vars, _held, _workers
+        self._vars, self._held, self._workers, self._strangers = vars, _held, _workers, _strangers
         self._owners = [(worker, _attributes(worker)) for worker in _workers()]
         self._codes = {
             id(routine): (routine, _code_of(routine))
@@ -112,6 +63,7 @@ class Snapshot:
                 found.append(f"{PATCHED}the attributes of a {type(owner).__name__}")
             if now.keys() - before.keys():
                 found.append(f"{PATCHED}what a {type(owner).__name__} has")
+        found += [f"{PATCHED}{name}, which is not the course's" for name in self._strangers()]
         if sys.gettrace() is not None or sys.getprofile() is not None:
             found.append(f"{PATCHED}sys.settrace or sys.setprofile")
         return found[:10]
@@ -128,6 +80,16 @@ def _routines(module: types.ModuleType) -> dict[str, object]:
                 if isinstance(method, _ROUTINE):
                     found[f"{name}.{inner}"] = method
     return found
+
+
+def _strangers() -> list[str]:
+    """Modules under the course's name that come from elsewhere."""
+    files = {
+        name: str(getattr(module, "__file__", ""))
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] == "course_utils"
+    }
+    return [name for name, file in files.items() if not file.startswith(_COURSE)]
 
 
 def _workers() -> list:
@@ -148,80 +110,3 @@ def _held(value: object) -> object:
 
 def _code_of(routine: object) -> object:
     return getattr(getattr(routine, "__func__", routine), "__code__", None)
-
-
-def source_flags(sources: Iterable[str]) -> list[str]:
-    """What the text of an answer and its cells names that honest answers rarely do. Never raises."""
-    found: set[str] = set()
-    for source in sources:
-        try:
-            tree = ast.parse(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        modules = _imported_names(tree)
-        if any(name.startswith(_KERNEL_METER) for name in _modules_of(tree)):
-            found.add(f"{PATCHED}{_KERNEL_METER}* is imported, which counts what kernels move")
-        for node in ast.walk(tree):
-            found |= set(_hints_of(node, modules))
-    return sorted(found)
-
-
-def _hints_of(node: ast.AST, modules: set[str]) -> Iterable[str]:
-    imported = []
-    if isinstance(node, ast.Import):
-        imported = [alias.name for alias in node.names]
-    elif isinstance(node, ast.ImportFrom):
-        imported = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
-    for name in imported:
-        for hint, parts in _HINTS.items():
-            if any(name == part or name.startswith(f"{part}.") for part in parts):
-                yield f"{hint}: {name}"
-    for kind, hints in ((ast.Attribute, _HINTED_ATTRIBUTES), (ast.Name, _HINTED_NAMES)):
-        name = getattr(node, "attr" if kind is ast.Attribute else "id", None)
-        for hint, names in hints.items():
-            if isinstance(node, kind) and name in names:
-                yield f"{hint}: {name}"
-    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
-        owner = node.value
-        while isinstance(owner, ast.Attribute):
-            owner = owner.value
-        if isinstance(owner, ast.Name) and owner.id in modules:
-            yield f"writes into a module: {owner.id}"
-    if isinstance(node, ast.FunctionDef) and node.name == "__del__":
-        yield "looks into the interpreter: __del__"
-    by_name = ("getattr", "setattr", "delattr", "attrgetter", "methodcaller")
-    if isinstance(node, ast.Call) and _last_name(node.func) in by_name:
-        named = node.args[0 if _last_name(node.func) in by_name[3:] else 1 :]
-        if named and not isinstance(named[0], ast.Constant):
-            yield f"looks into the interpreter: {_last_name(node.func)} with a name that is put together"
-        elif named:
-            yield from _hints_of(ast.Attribute(ast.Name("_"), named[0].value, ast.Load()), modules)
-    if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("setattr", "delattr"):
-        target = getattr(node.args[0], "id", "") if node.args else ""
-        if target in modules:
-            yield f"writes into a module: {target}"
-
-
-def _modules_of(tree: ast.AST) -> Iterable[str]:
-    """Every module that is imported, or could be: `from a import b` may mean a.b."""
-    public = ("course_utils.triton_meter.meter", "course_utils.triton_meter.HAS_GPU")
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from [node.module or "", *(name for name in names if name not in public)]
-
-
-def _last_name(node: ast.AST) -> str:
-    return getattr(node, "attr", "") or getattr(node, "id", "")
-
-
-def _imported_names(tree: ast.AST) -> set[str]:
-    """What imports bind: modules, and what comes out of them."""
-    return {
-        (alias.asname or alias.name).split(".")[0]
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in node.names
-    }

@@ -1,9 +1,9 @@
-"""Answers in words: shown side by side, and the points that a person gives them.
+"""Answers in words, and the points that a person gives them.
 
 A lesson asks for one explanation in two sentences. No check reads it. The points live in a table,
 `written.csv`, which spreadsheets open: one row an answer, its text beside it. The table belongs to
 whoever fills it in. A later grading run adds rows and brings changed texts, and says so in the row; it
-never touches points or comments.
+never touches points or comments. A row without either, whose submission is gone, goes as well.
 """
 
 import csv
@@ -11,13 +11,12 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from course_utils.authoring.files import ROOT, stored_notebook, write_whole
 from course_utils.authoring.student import YOUR_WORDS
 from course_utils.errors import CourseError
-from course_utils.grading import pages
 from course_utils.grading.records import Graded
 
 FILE = "written.csv"
@@ -30,13 +29,17 @@ STRANGER = "not in the last grading run: is the name as it was?"
 Key = tuple[str, str, str]
 
 
+def cells_of(path: Path) -> list[dict]:
+    """A notebook's cells; none where it is not here."""
+    try:
+        return stored_notebook(path)["cells"]
+    except (OSError, ValueError):
+        return []
+
+
 def questions(notebook: str, root: Path = ROOT) -> dict[str, str]:
     """{question id: its text} of a lesson as students get it; {} where it is not here."""
-    try:
-        cells = stored_notebook(root / "notebooks" / f"{notebook}.ipynb")["cells"]
-    except (OSError, ValueError):
-        return {}
-    found = {}
+    cells, found = cells_of(root / "notebooks" / f"{notebook}.ipynb"), {}
     for above, cell in zip(cells, cells[1:]):
         course = cell["metadata"].get("course", {})
         if course.get("role") == "written":
@@ -70,14 +73,17 @@ def words(answer: str) -> str:
     return " ".join(answer.split()).lstrip("'")
 
 
-def update_sheet(path: Path, graded: Iterable[Graded]) -> int:
+def update_sheet(
+    path: Path, graded: Iterable[Graded], called: Callable[[str], str] | None = None
+) -> int:
     """Bring the table up to date; the number of rows that still wait for points.
 
-    Rows whose submission is not in `graded` stay, with a note. Raises CourseError where the table
-    that is there cannot be read: it is left as it was.
+    Rows with points whose submission is not in `graded` stay, with a note. `called`: the name that a
+    student of an earlier run goes by now. Raises CourseError where the table that is there cannot be read:
+    it is left as it was.
     """
     graded = list(graded)
-    rows = {key_of(row): row for row in read_sheet(path)}
+    rows = by_name_now(read_sheet(path), called or str)
     seen, notebooks = set(), {defused(row.notebook) for row in graded}
     for (student, notebook, question), answer in answers(graded).items():
         names = [defused(name) for name in (student, notebook, question)]
@@ -88,7 +94,10 @@ def update_sheet(path: Path, graded: Iterable[Graded]) -> int:
             row["note"] = CHANGED
         row["answer"] = defused(answer)
     for key in rows.keys() - seen:
-        if rows[key]["points"] and rows[key]["notebook"] in notebooks:
+        if rows[key]["notebook"] in notebooks:
+            if not is_filled_in(rows[key]):
+                del rows[key]
+                continue
             rows[key]["note"] = STRANGER
     text = io.StringIO()
     writer = csv.DictWriter(text, HEAD, lineterminator="\n")
@@ -97,6 +106,24 @@ def update_sheet(path: Path, graded: Iterable[Graded]) -> int:
     if rows or path.exists():
         write_whole({path: text.getvalue().encode("utf-8-sig", "replace")})
     return sum(not row["points"] for row in rows.values())
+
+
+def by_name_now(rows: list[dict[str, str]], called: Callable[[str], str]) -> dict[Key, dict]:
+    """The rows, each under its student's name of today. Of two that are one now, what is filled in stays."""
+    found = {key_of(row): row for row in rows}
+    for row in rows:
+        name = row["student"]
+        plain = name[1:] if name[:1] == "'" and name[1:].startswith(FORMULA) else name
+        moved = row | {"student": defused(called(plain))}
+        there = found.get(key_of(moved))
+        if key_of(moved) != key_of(row) and (there is None or not is_filled_in(there)):
+            found[key_of(moved)] = moved
+            del found[key_of(row)]
+    return found
+
+
+def is_filled_in(row: dict[str, str]) -> bool:
+    return bool(row["points"] or row["comment"])
 
 
 def key_of(row: dict[str, str]) -> Key:
@@ -135,11 +162,13 @@ def read_sheet(path: Path) -> list[dict[str, str]]:
     return rows
 
 
-def given_points(path: Path) -> dict[tuple[str, str], dict[str, tuple[float, str]]]:
+def given_points(
+    path: Path, most: Mapping[str, float] | None = None
+) -> dict[tuple[str, str], dict[str, tuple[float, str]]]:
     """{(student, notebook): {question: (points, comment)}} as a person gave them.
 
     The names are defused as in the table: look them up with `points_of`. Raises CourseError for
-    points that are no number from 0 on; a decimal comma is understood.
+    points that are no number from 0 on, or more than a question's `most`; a decimal comma is understood.
     """
     found: dict = {}
     for row in read_sheet(path):
@@ -152,6 +181,11 @@ def given_points(path: Path) -> dict[tuple[str, str], dict[str, tuple[float, str
         if not 0 <= points < math.inf:
             told = f"{row['student']} {row['question']}: {row['points']!r}"
             raise CourseError(f"{path.name}: {told} is no number of points (0 or more)")
+        if points > (most or {}).get(row["question"], math.inf):
+            told = f"{row['student']} {row['question']}: {points:g} points"
+            raise CourseError(
+                f"{path.name}: {told}, and the policy gives {most[row['question']]:g}"
+            )
         mine = found.setdefault((row["student"], row["notebook"]), {})
         mine[row["question"]] = (points, row["comment"])
     return found
@@ -160,34 +194,3 @@ def given_points(path: Path) -> dict[tuple[str, str], dict[str, tuple[float, str
 def points_of(given: dict, student: str, notebook: str) -> dict[str, tuple[float, str]]:
     """One submission's part of `given_points`: {question: (points, comment)}."""
     return given.get((defused(student), notebook), {})
-
-
-def write_written(path: Path, graded: Iterable[Graded], sheet: Path, root: Path = ROOT) -> Path:
-    """A page with all answers to a question side by side, and the points given so far."""
-    found, given = answers(graded), given_points(sheet)
-    by_question: dict[tuple[str, str], dict[str, str]] = {}
-    for (student, notebook, question), answer in sorted(found.items()):
-        by_question.setdefault((notebook, question), {})[student] = answer
-    body = [f"<p>Points go into <code>{pages.text(sheet.name)}</code>, one row an answer.</p>"]
-    for (notebook, question), mine in sorted(by_question.items()):
-        asked = questions(notebook, root).get(question, "")
-        body += [
-            f"<h2>{pages.text(notebook)}, question {pages.text(question)}</h2>",
-            *(f"<p>{pages.prose(part)}</p>" for part in asked.split("\n\n") if part),
-            f'<p class="soft">{len(mine)} answers.</p><div class="cards">',
-        ]
-        alike = Counter(map(words, mine.values()))
-        for student, answer in mine.items():
-            same = alike[words(answer)] - 1
-            points = points_of(given, student, notebook).get(question)
-            body += [
-                f'<article><h3 class="name">{pages.text(student)}</h3>',
-                *(f"<p>{pages.prose(part)}</p>" for part in answer.split("\n\n")),
-                f'<p class="soft">{f"{points[0]:g} points" if points else "no points yet"}'
-                + (f"; {same} more with the same words" if same else "")
-                + "</p></article>",
-            ]
-        body.append("</div>")
-    if not found:
-        body.append("<p>No answers in words were handed in.</p>")
-    return pages.write_page(path, pages.page("Answers in words", body))

@@ -16,6 +16,11 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from course_utils.hierarchy.memory import Block, Memory
 from course_utils.hierarchy.refusals import WrongMemory
 
+# `box` asks NumPy for an array's address, and with it come a few names. While somebody holds them they cost
+# nothing. Otherwise they come and go, and every 32,000 times Python rebuilds its table of names: a megabyte
+# at once, which the meters would take for the program's.
+_NAMES = np.zeros(1).__array_interface__
+
 
 class HBM(Memory):
     """The off-chip memory. It has no end; what counts is what crosses to the chip and back.

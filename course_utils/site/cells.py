@@ -1,7 +1,7 @@
 """A notebook's cells as HTML: prose with its mathematics, code in colours, outputs, widgets from their data.
 
-Left out are the outputs of checks and of open predictions: on a page nobody can answer them. Pictures
-become files of their own.
+Left out are the outputs of checks, of open predictions, and of the list of one's progress: on a page nobody
+can answer. Pictures become files of their own.
 """
 
 import base64
@@ -18,7 +18,8 @@ from course_utils.site.outline import slug
 from course_utils.widgets.base import RECORD
 
 UNANSWERED = {"check", "predict", "write"}  # roles whose outputs speak to somebody at a keyboard
-BROAD = 560  # pixels
+PROGRESS = re.compile(r"^progress\(", re.M)
+BROAD, BROADER = 560, 900  # pixels
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 PICTURE = re.compile(r'<img\b([^>]*?)\bsrc="data:image/png;base64,([^"]+)"([^>]*)>')
 
@@ -41,7 +42,8 @@ def cells_html(notebook: dict, page: Page) -> str:
             parts.append(prose(cell["source"], page))
         elif cell["cell_type"] == "code" and cell["source"].strip():
             parts.append(code(cell["source"]))
-            if cell["metadata"].get("course", {}).get("role") not in UNANSWERED:
+            role = cell["metadata"].get("course", {}).get("role")
+            if role not in UNANSWERED and not PROGRESS.search(cell["source"]):
                 parts += [output_html(output, page) for output in cell["outputs"]]
     return "\n".join(part for part in parts if part)
 
@@ -76,14 +78,27 @@ def prose(text: str, page: Page) -> str:
             if heading.tag == "h2":
                 page.sections.append((anchor, words))
     html = reader.renderer.render(tokens, reader.options, {})
-    html = html.replace("<table>", '<div class="wide"><table>').replace(
-        "</table>", "</table></div>"
+    html = (
+        without_empty_heads(html)
+        .replace("<table>", '<div class="wide"><table>')
+        .replace("</table>", "</table></div>")
     )
     html = html.replace('<div class="math block">', '<div class="math block wide">')
+    # what ends a sentence stays with the formula before it
+    html = re.sub(
+        r'(<span class="math inline">(?:(?!</span>).)*</span>)((?:[,.;:!?)]|&quot;)+)',
+        r'<span class="whole">\1\2</span>',
+        html,
+    )
     # a displayed formula within a paragraph: a div would end the paragraph
     return re.sub(
         r'<div class="math inline">(.*?)</div>', r'<span class="math block wide">\1</span>', html
     )
+
+
+def without_empty_heads(html: str) -> str:
+    """A table's head that is empty heads nothing: a cell like any other."""
+    return re.sub(r'<th(?: scope="col")?([^>]*)></th>', r"<td\1></td>", html)
 
 
 # ---------------------------------------------------------------- code
@@ -120,7 +135,8 @@ def output_html(output: dict, page: Page) -> str:
     if "text/latex" in data and "text/plain" in data:  # source code, for our own colours
         return code(joined(data["text/plain"]), "code output")
     if "text/html" in data:
-        return f'<div class="output wide">{pictures(joined(data["text/html"]), page)}</div>'
+        html = pictures(without_empty_heads(joined(data["text/html"])), page)
+        return f'<div class="output wide">{html}</div>'
     if "text/plain" in data:
         return plain(joined(data["text/plain"]))
     return ""
@@ -156,7 +172,8 @@ def pictures(html: str, page: Page) -> str:
         name = f"images/{hashlib.sha256(image).hexdigest()[:16]}.png"
         page.files[name] = image
         rest = re.sub(r' style="[^"]*"', "", before + after)
-        broad = ' class="broad"' if width > BROAD else ""  # on a phone: to be scrolled, not shrunk
+        # on a phone: to be scrolled, not shrunk
+        broad = f' class="broad{"er" * (width > BROADER)}"' if width > BROAD else ""
         return f'<img{broad} src="{name}" width="{width}" height="{height}"{rest}>'
 
     return PICTURE.sub(moved, html)

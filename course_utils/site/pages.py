@@ -62,11 +62,13 @@ def how_to_work(lesson: Lesson) -> str:
 
 def neighbours(before: Lesson | None, after: Lesson | None) -> str:
     links = [
-        f'<a rel="{rel}" href="{lesson.stem}.html"><span>{word}</span> {lesson.number} {inline(lesson.title)}</a>'
+        f'<a rel="{rel}" href="{lesson.stem}.html"><span>{word}</span> '
+        f"<b>{lesson.number} {inline(lesson.title)}</b></a>"
         for rel, word, lesson in (("prev", "Before:", before), ("next", "Next:", after))
         if lesson
     ]
-    return f'<nav class="neighbours" aria-label="Lessons">{"".join(links)}</nav>' if links else ""
+    links.insert(1 if before else 0, '<a class="all" href="index.html">All lessons</a>')
+    return f'<nav class="neighbours" aria-label="Lessons">{"".join(links)}</nav>'
 
 
 def contents_page(lessons: list[Lesson], opening: str) -> str:

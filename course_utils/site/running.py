@@ -24,7 +24,7 @@ from course_utils.errors import CourseError
 from course_utils.machine import core_count
 
 CELL_LIMIT_SECONDS = 120
-NOT_RUN_BY_LESSONS = {"authoring", "bench", "cli", "grading", "site"}
+NOT_RUN_BY_LESSONS = {"authoring", "bench", "cli", "grading", "site", "js"}
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
 
 
@@ -133,7 +133,7 @@ def package_hash(root: Path) -> str:
     package, whole = root / "course_utils", hashlib.sha256()
     for path in sorted(package.rglob("*")):
         part = path.relative_to(package).parts
-        if path.is_file() and path.suffix != ".pyc" and part[0] not in NOT_RUN_BY_LESSONS:
+        if path.is_file() and path.suffix != ".pyc" and not NOT_RUN_BY_LESSONS & set(part):
             whole.update("/".join(part).encode() + b"\0" + path.read_bytes())
     return whole.hexdigest()
 

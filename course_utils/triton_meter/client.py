@@ -122,11 +122,12 @@ def _comes(file: BinaryIO, seconds: float) -> bool:
 
 
 def _environment(kind: str) -> dict[str, str]:
-    """A child forked from a process with threads may hang: one thread each."""
+    """A child forked from a process with threads may hang: one thread each. No import from the current folder."""
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
     threads = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-    return os.environ | threads | {"PYTHONPATH": path, "TRITON_INTERPRET": _INTERPRETED[kind]}
+    safe = {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+    return os.environ | threads | safe | {"TRITON_INTERPRET": _INTERPRETED[kind]}
 
 
 WORKERS = {kind: Worker(kind) for kind in _INTERPRETED}

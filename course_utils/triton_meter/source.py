@@ -25,12 +25,16 @@ class NotAKernel(TypeError):
 
 @dataclass(frozen=True)
 class KernelSource:
-    """A kernel as text. `is_stub`: its body still raises NotImplementedError, as the notebook gives it out."""
+    """A kernel as text. `is_stub`: its body still raises NotImplementedError, as the notebook gives it out.
+
+    problem: why there is none, where another process has looked for it.
+    """
 
     name: str
     text: str
     parameters: tuple[str, ...]
     is_stub: bool = False
+    problem: str = ""
 
 
 def kernel_function(kernel) -> Callable | None:
@@ -45,6 +49,8 @@ def kernel_function(kernel) -> Callable | None:
 
 def is_stub(answer) -> bool:
     """Whether an answer (a kernel or a plain function) is still as the notebook gave it out."""
+    if isinstance(answer, KernelSource):
+        return answer.is_stub
     function = kernel_function(answer) or answer
     try:
         body = _definition(function)[0].body
@@ -55,7 +61,11 @@ def is_stub(answer) -> bool:
 
 
 def read_kernel(kernel) -> KernelSource:
-    """A kernel's text with all that it names. Raises NotAKernel."""
+    """A kernel's text with all that it names; what has been read already, as it is. Raises NotAKernel."""
+    if isinstance(kernel, KernelSource):
+        if kernel.problem:
+            raise NotAKernel(kernel.problem)
+        return kernel
     function = kernel_function(kernel)
     if function is None:
         kind = "a plain function" if inspect.isfunction(kernel) else f"a {type(kernel).__name__}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from course_utils.hardware import browser_path
+from tests.browser.lab import close_all
 
 REQUIRED = "COURSE_REQUIRE_BROWSER"  # set where tests must not be skipped
 QUIET = [  # it asks nobody for anything of its own accord
@@ -36,18 +37,17 @@ def chromium() -> Iterator:
 
 
 @pytest.fixture(scope="module")
-def lab_context(chromium) -> Iterator:
-    """One for all of a file's lessons, so that JupyterLab's own files are fetched once."""
+def one_page(chromium) -> Iterator:
+    """One for all of a file's lessons: JupyterLab takes as long to start as a lesson takes to open."""
     context = chromium.new_context(viewport={"width": 1440, "height": 1000}, has_touch=True)
-    yield context
+    yield context.new_page()
     context.close()
 
 
 @pytest.fixture
-def lab_page(lab_context) -> Iterator:
-    page = lab_context.new_page()
-    yield page
-    page.close()
+def lab_page(one_page) -> Iterator:
+    yield one_page
+    close_all(one_page)
 
 
 def absent(what: str) -> None:

@@ -100,9 +100,14 @@ def wait_for(address: str, server: subprocess.Popen) -> None:
     raise AssertionError(f"JupyterLab was not up within {START_SECONDS} s")
 
 
-READY = """() => {
-  const kernel = globalThis.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel;
-  return kernel?.connectionStatus === 'connected' && kernel.status === 'idle';
+READY = """(name) => {
+  const shown = globalThis.jupyterapp?.shell.currentWidget;
+  const kernel = shown?.sessionContext?.session?.kernel;
+  return shown?.context?.path === name && kernel?.connectionStatus === 'connected' && kernel.status === 'idle';
+}"""
+CLOSE_ALL = """async () => {
+  for (const shown of [...globalThis.jupyterapp?.shell.widgets('main') ?? []]) shown.dispose();
+  await globalThis.jupyterapp?.serviceManager.sessions.shutdownAll();
 }"""
 
 
@@ -113,9 +118,13 @@ class Notebook:
         self.page, self.host, self.name = page, host, name
 
     def open(self) -> None:
-        self.page.goto(f"http://{self.host}/lab/tree/{self.name}?reset")
+        """By its address; where JupyterLab is there already, as its list of files does."""
+        if self.page.url.startswith(f"http://{self.host}/lab"):
+            self.command("docmanager:open", path=self.name)
+        else:
+            self.page.goto(f"http://{self.host}/lab/tree/{self.name}?reset")
         self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
-        self.page.wait_for_function(READY, timeout=60_000)
+        self.page.wait_for_function(READY, arg=self.name, timeout=60_000)
 
     def run(self) -> None:
         """Run all cells, and wait for the last one to end."""
@@ -150,6 +159,7 @@ class Notebook:
             " && cell.querySelector('.cm-content').textContent.trim()).length"
         )
 
-    def end_kernel(self) -> None:
-        """The memory that its kernel holds is given back."""
-        self.page.evaluate("jupyterapp.serviceManager.sessions.shutdownAll()")
+
+def close_all(page) -> None:
+    """Close all notebooks, unsaved or not, and give back the memory that their kernels hold."""
+    page.evaluate(CLOSE_ALL)

@@ -1,7 +1,27 @@
-"""Listens to a page: its errors, and every host that it asks for anything."""
+"""Listens to a page: its errors, and every host that it asks for anything; and what shuts somebody out."""
 
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
+
+# Text is legible, or not, as any other text is that looks the same upon the same. Contrast takes axe-core most
+# of its time, so it is asked about one element of each look, its parents' included.
+FIRST_OF_EACH_LOOK = """(within) => {
+  const looks = new Map([[null, ""]]), seen = new Set();
+  const own = (style) => ["color", "fill", "stroke", "backgroundColor", "backgroundImage", "opacity", "filter",
+    "fontSize", "fontWeight", "textShadow", "visibility"].map((name) => style[name]).join();
+  const look = (node) => {
+    if (!looks.has(node)) looks.set(node, look(node.parentElement) + "|" + own(getComputedStyle(node)));
+    return looks.get(node);
+  };
+  for (const old of document.querySelectorAll("[data-first-look]")) old.removeAttribute("data-first-look");
+  for (const part of document.querySelectorAll(within)) for (const node of [part, ...part.querySelectorAll("*")]) {
+    const hasText = [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
+    if (!(hasText || node.matches("input, select")) || !node.checkVisibility() || seen.has(look(node))) continue;
+    seen.add(look(node));
+    node.setAttribute("data-first-look", "");
+  }
+  return seen.size;
+}"""
 
 
 @dataclass
@@ -32,16 +52,19 @@ def listen(page, own_host: str) -> Heard:
     return heard
 
 
-def faults(page, selector: str | None = None) -> list[str]:
-    """What axe-core finds that is serious or critical, in the page or in what a selector names."""
+def faults(page, selector: str = "body") -> list[str]:
+    """What axe-core finds, however minor, in the page or in what a selector names."""
+    from axe_playwright_python.base import AXE_SCRIPT
     from axe_playwright_python.sync_playwright import Axe
 
-    context = {"include": [[selector]]} if selector else None
+    assert page.evaluate(FIRST_OF_EACH_LOOK, selector) > 3
+    rule = "axe.configure({rules: [{id: 'color-contrast', selector: '[data-first-look]'}]});"
+    context = {"include": [[selector]]} if selector != "body" else None
     options = {"resultTypes": ["violations"]}
-    found = Axe().run(page, context=context, options=options).response["violations"]
+    axe = Axe(f"{AXE_SCRIPT}\n{rule}")
+    found = axe.run(page, context=context, options=options).response["violations"]
     return [
         f"{each['id']}: {node['html'][:150]} ({node['failureSummary'][:200]})"
         for each in found
-        if each["impact"] in ("serious", "critical")
         for node in each["nodes"]
     ]

@@ -4,16 +4,17 @@ Nothing here knows a widget by name: each has a range (its steps) and buttons, o
 """
 
 STEP_LIMIT_MILLISECONDS = 30
+REST_MILLISECONDS = 300  # it speaks 250 after its last change
 
 # Everything that a reader can see or hear of a widget, without what it says about its own figure.
 STATE = "el => el.querySelector('.course-body').innerHTML + [...el.querySelectorAll('input, select')].map(i => i.value)"
 
 MEASURE = """async (el) => {
   const range = [...el.querySelectorAll('input[type=range]')].sort((a, b) => b.max - a.max)[0];
-  const times = [], last = Number(range.max);
-  for (let turn = 0; turn < Math.max(30, last + 1); turn += 1) {
+  const times = [], steps = Number(range.max) + 1, turns = 40;
+  for (let turn = 0; turn < turns; turn += 1) { // over the whole range
     const start = performance.now();
-    range.value = turn % (last + 1);
+    range.value = steps > turns ? Math.floor(turn * steps / turns) : turn % steps;
     range.dispatchEvent(new Event('input', { bubbles: true }));
     el.getBoundingClientRect(); // what was drawn is laid out, too
     times.push(performance.now() - start);
@@ -51,20 +52,21 @@ def longest_range(widget):
 
 def live_text(page, widget) -> str:
     """What is read aloud, once the widget has come to rest."""
-    page.wait_for_timeout(400)
+    page.wait_for_timeout(REST_MILLISECONDS)
     return widget.query_selector(".course-live").inner_text()
 
 
-def unanswered(page, widget, touch: bool) -> list[str]:
-    """The ways of using a widget that change nothing: its button, by mouse or touch, and its keys."""
+def unanswered(page, widget, *touches: bool) -> list[str]:
+    """The ways of using a widget that change nothing: its button, by mouse or touch or both, and its keys."""
     silent = []
     widget.scroll_into_view_if_needed()
     reset(widget)
     before = live_text(page, widget)
     button = widget.query_selector("button:has-text('Next')")
-    if button is not None and not changes(widget, button.tap if touch else button.click):
-        silent.append("its button Next, by touch" if touch else "its button Next, by mouse")
-    reset(widget)
+    for touch in touches:
+        if button is not None and not changes(widget, button.tap if touch else button.click):
+            silent.append("its button Next, by touch" if touch else "its button Next, by mouse")
+        reset(widget)
     longest_range(widget).focus()
     if not changes(widget, lambda: page.keyboard.press("ArrowRight")):
         silent.append("the right arrow key on its slider")

@@ -1,10 +1,11 @@
-"""Hostile and broken submissions to lesson 02, by kind: what each tries, its honest score, its row's status.
+"""Hostile and broken submissions, most of them to lesson 02: what each tries, its honest score, its row's status.
 
 loops     do not end                    bombs     take more than there is
 ends      end the process               forgeries claim what is not so
 meters    have memory out of sight      snoops    look and reach outside
 broken    can hardly be read            archives  ZIP files
 markup    names and text that are programs elsewhere
+traffic   forge what crosses on a chip, or what a kernel moves (lessons 06 and 08)
 
 A beast is built from the solved notebook. `points` are what it is worth to an honest grader, by exercise;
 the others are worth full marks, whatever the beast does to its neighbours.
@@ -16,7 +17,8 @@ from importlib import import_module
 
 from tests.grading_helpers import answer_cell, as_bytes, solved
 
-KINDS = ("loops", "bombs", "ends", "forgeries", "meters", "snoops", "broken", "archives", "markup")
+RUNNING = ("loops", "bombs", "ends", "forgeries", "meters", "snoops", "traffic")
+KINDS = (*RUNNING, "broken", "archives", "markup")
 FULL = {"2.1": 2.0, "2.2": 4.0, "2.3": 3.0, "2.4": 4.0}
 
 
@@ -25,6 +27,7 @@ class Beast:
     """points: of the exercises that are not worth full marks; None: nothing in it can be graded.
 
     status: of its row. endings: what the attacked exercises' status must be. flagged: a person looks.
+    whispers: the hidden cases' seed gets into what the grader knows; its page must not have it.
     """
 
     name: str
@@ -36,10 +39,8 @@ class Beast:
     flagged: bool = False
     file_name: str = "02_requires_grad.ipynb"
     student: str = ""
-
-    @property
-    def total(self) -> float:
-        return 0.0 if self.points is None else sum((FULL | self.points).values())
+    lesson: str = "02"
+    whispers: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind}-{self.name}"
@@ -64,14 +65,16 @@ def attack(exercise: str, source: str, status: str = "graded", **more) -> None:
     points = {exercise: more.pop("worth", 0.0)}
     ending = more.pop("ending", "")
     endings = {exercise: ending} if ending else {}
+    lesson = f"{int(exercise.partition('.')[0]):02}"
 
     def build() -> bytes:
-        notebook = solved()
+        notebook = solved(lesson)
         answer_cell(notebook, exercise)["source"] = source
         return as_bytes(notebook)
 
     kind = more.pop("kind")
-    BEASTS.append(Beast(more.pop("name"), kind, build, points, status, endings, **more))
+    name = more.pop("name")
+    BEASTS.append(Beast(name, kind, build, points, status, endings, lesson=lesson, **more))
 
 
 for _kind in KINDS:

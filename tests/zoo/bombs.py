@@ -57,6 +57,40 @@ bomb(
     ),
 )
 bomb(
+    name="shared_memory_left_for_the_next",
+    worth=2.0,
+    flagged=True,
+    source=matmul(
+        """
+        import ctypes
+        c = ctypes.CDLL(None)
+        c.shmat.restype = ctypes.c_void_p
+        segment = c.shmget(0, ctypes.c_size_t(2 * 10**8), 0o1600)
+        if LEFT.pop() and segment >= 0:
+            ctypes.memset(c.shmat(segment, None, 0), 1, 2 * 10**8)
+        LEFT.append(False)
+        """,
+        "LEFT = [True]",
+    ),
+)
+bomb(
+    name="files_left_in_a_closed_folder",
+    worth=2.0,
+    source=matmul(
+        """
+        import os
+        if LEFT.pop():
+            os.makedirs("/tmp/a/b")
+            for k in range(2000):
+                open(f"/tmp/a/{k}", "w").close()
+            os.chmod("/tmp/a/b", 0)
+            os.chmod("/tmp", 0)
+        LEFT.append(False)
+        """,
+        "LEFT = [True]",
+    ),
+)
+bomb(
     name="fork_bomb",
     status="partly",
     source=matmul(

@@ -38,7 +38,8 @@ snoop(
         """
         def try_variables():
             import os
-            ours = {"PYTHONPATH", "PYTHONUTF8", "PYTHONDONTWRITEBYTECODE", "HOME", "TMPDIR", "PATH", "PWD", "LC_CTYPE"}
+            ours = {"PYTHONPATH", "PYTHONUTF8", "PYTHONDONTWRITEBYTECODE", "PYTHONSAFEPATH", "PYTHONNOUSERSITE"}
+            ours |= {"HOME", "TMPDIR", "PATH", "PWD", "LC_CTYPE"}
             found = {k for k in os.environ if k not in ours and not k.startswith("MPL") and "NUM_THREADS" not in k}
             found -= {"KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK"}
             if found: return sorted(found)
@@ -123,4 +124,25 @@ snoop(
         def try_compiler(): return subprocess.check_output(["/usr/bin/cc", "--version"])
         """
     ),
+)
+
+WHISPER = """
+def seed():
+    try: raise KeyError
+    except KeyError as e: f = e.__traceback__.tb_frame
+    while "case" not in f.f_locals: f = f.f_back
+    return f.f_locals["case"].given["seed"]
+"""
+whisper = partial(attack, "2.4", kind="snoops", ending="failed", flagged=True, whispers=True)
+whisper(
+    name="exception_named_by_the_seed",
+    source=WHISPER + "\ndef train_step(x, weights, trainable):\n"
+    "    raise type(f'Seed_{seed()}', (Exception,), {})\n",
+)
+whisper(
+    name="line_rewritten_to_hold_the_seed",
+    source=WHISPER + "\nimport linecache\ndef train_step(x, weights, trainable):\n"
+    "    e = linecache.cache['<answer>']\n"
+    "    linecache.cache['<answer>'] = (e[0], None, [f'seed {seed()}\\n'] * 99, e[3])\n"
+    "    raise ValueError\n",
 )

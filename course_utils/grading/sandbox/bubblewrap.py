@@ -128,6 +128,8 @@ def variables(course: str, packages: Sequence[str]) -> dict[str, str]:
     return one | {
         "PYTHONPATH": os.pathsep.join(filter(None, [course, *packages])),
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONSAFEPATH": "1",  # no import comes from where answers can write:
+        "PYTHONNOUSERSITE": "1",  # not from the current folder, nor from below HOME
         "PYTHONUTF8": "1",
         "HOME": "/tmp",
         "TMPDIR": "/tmp",

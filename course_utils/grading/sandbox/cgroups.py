@@ -1,10 +1,11 @@
 """Bounds for all of a sandbox's processes together: control groups, in both of Linux's versions.
 
 A bound on one process is none on a hundred. A control group counts them all, with the files that they keep
-in memory, and its numbers lie where nothing in the sandbox reaches. Version 1 has a tree for memory and one
-for processes, version 2 has one for both. A group is made below the one that this process is in (v2: beside
-it, or beside one above it, since there a group with processes in it has no groups with bounds), and taken
-away with the sandbox.
+in memory, and its numbers lie where nothing in the sandbox reaches. Version 1 has a tree for each kind of
+bound, version 2 has one for all. The processor's time is bounded as well where that is possible, so that forty
+processes that spin do not slow down the neighbours. A group is made below the one that this process is in (v2:
+beside it, or beside one above it, since there a group with processes in it has no groups with bounds), and
+taken away with the sandbox.
 """
 
 import itertools
@@ -24,14 +25,15 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Group:
-    """One sandbox's group: its folder for memory and its folder for processes, the same in v2."""
+    """One sandbox's group: its folders for memory, processes and the processor's time; in v2 one and the same."""
 
     memory: Path
     pids: Path
+    cpu: Path | None = None
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        return (self.memory,) if self.memory == self.pids else (self.memory, self.pids)
+        return tuple(dict.fromkeys(each for each in (self.memory, self.pids, self.cpu) if each))
 
     @property
     def is_v1(self) -> bool:
@@ -50,6 +52,16 @@ class Group:
             if swap.exists():
                 swap.write_text(swap_most)
         (self.pids / "pids.max").write_text(str(limits.processes))
+        with suppress(OSError):  # a controller that is not given to us
+            self._bound_cores(limits.cores)
+
+    def _bound_cores(self, cores: float) -> None:
+        period = 100_000  # of the kernel's scheduler, in microseconds
+        quota = f"{cores * period:.0f}"
+        if self.cpu is not None:
+            (self.cpu / "cpu.cfs_quota_us").write_text(quota)
+        elif (self.pids / "cpu.max").exists():
+            (self.pids / "cpu.max").write_text(f"{quota} {period}")
 
     def kills(self) -> int:
         """How many of its processes were killed because memory ran out."""
@@ -94,16 +106,17 @@ class Group:
 
 @dataclass(frozen=True)
 class Groups:
-    """Where groups can be made: a folder of memory's tree and one of the processes' tree."""
+    """Where groups can be made: a folder in each tree."""
 
     memory: Path
     pids: Path
+    cpu: Path | None = None
 
     @contextmanager
     def group(self, limits: Limits) -> Iterator[Group]:
         """A fresh group within these limits, gone afterwards. Raises OSError."""
         name = f"{_PREFIX}{os.getpid()}-{next(_numbers)}"
-        group = Group(self.memory / name, self.pids / name)
+        group = Group(self.memory / name, self.pids / name, self.cpu and self.cpu / name)
         try:
             for folder in group.folders:
                 folder.mkdir()
@@ -115,7 +128,8 @@ class Groups:
     def sweep(self) -> int:
         """Take away the groups of graders that were killed. Returns how many there were."""
         found = 0
-        for folder in sorted({*self.memory.glob(f"{_PREFIX}*"), *self.pids.glob(f"{_PREFIX}*")}):
+        trees = [tree for tree in (self.memory, self.pids, self.cpu) if tree]
+        for folder in sorted({folder for tree in trees for folder in tree.glob(f"{_PREFIX}*")}):
             owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
             if owner.isdigit() and not Path(f"/proc/{owner}").exists():
                 found += Group(folder, folder).remove(1.0)
@@ -142,14 +156,18 @@ def find_groups(
 
 def _candidates(root: Path, paths: dict[str, str]) -> Iterator[Groups]:
     if "memory" in paths and "pids" in paths:
-        yield Groups(root / "memory" / paths["memory"], root / "pids" / paths["pids"])
+        two = root / "memory" / paths["memory"], root / "pids" / paths["pids"]
+        if "cpu" in paths:
+            yield Groups(*two, root / "cpu" / paths["cpu"])
+        yield Groups(*two)
     if "" in paths:
         own = root / paths[""]
         for folder in (own, *own.parents):
             if not folder.is_relative_to(root):
                 return
-            with suppress(OSError):  # refused where it has processes of its own
-                (folder / "cgroup.subtree_control").write_text("+memory +pids")
+            for controllers in ("+memory +pids", "+cpu"):
+                with suppress(OSError):  # refused where it has processes of its own
+                    (folder / "cgroup.subtree_control").write_text(controllers)
             yield Groups(folder, folder)
 
 

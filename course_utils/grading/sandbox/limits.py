@@ -12,6 +12,7 @@ class Limits:
     processes: processes and threads at once.
     output_bytes: what may come out of one exercise.
     files_bytes: what may be written to each of /tmp and /dev/shm.
+    cores: of all processes together, where it can be bounded: one, and what the driver needs beside it.
     start_seconds: wall clock until the driver is ready, which no student's code can delay.
     """
 
@@ -20,6 +21,7 @@ class Limits:
     processes: int = 64
     output_bytes: int = 64 * 10**6
     files_bytes: int = 64 * 10**6
+    cores: float = 1.25
     start_seconds: float = 60.0
 
     def total_seconds(self, exercises: int) -> float:

@@ -25,14 +25,20 @@ for (const slot of document.querySelectorAll(".course-widget-slot")) {
   slot.append(place);
 }
 
-/** What scrolls sideways takes the focus, so that the arrow keys reach its end. */
+/** What scrolls sideways takes the focus, so that the arrow keys reach its end; and it shows that it goes on. */
 function reachScrollers() {
   for (const part of document.querySelectorAll(".wide")) {
     if (part.scrollWidth > part.clientWidth) part.tabIndex = 0;
     else part.removeAttribute("tabindex");
+    showEnd(part);
   }
 }
+function showEnd(part) {
+  part.classList.toggle("goes-on", part.scrollLeft + part.clientWidth < part.scrollWidth - 4);
+}
 reachScrollers();
+addEventListener("scroll", ({ target }) => { if (target.classList?.contains("wide")) showEnd(target); },
+  { capture: true, passive: true });
 addEventListener("resize", reachScrollers);
 
 // On a wide screen the page's sections stand beside the text, open.

@@ -76,10 +76,13 @@ function patterns(all) {
   return { defs, fills };
 }
 
-/** A range with its label and its value in words. `set(value)` moves it without an event. */
-function slider({ label, min = 0, max, step = 1, value, words = String, onInput }) {
+/** A range with its label and its value in words. `set(value)` moves it without an event.
+ *
+ * brief: the words are a number or two, and stand beside the range however narrow the widget is.
+ */
+function slider({ label, min = 0, max, step = 1, value, words = String, brief = false, onInput }) {
   const id = newId("slider");
-  const said = element("output", { for: id });
+  const said = element("output", { for: id, "aria-live": "off" }); // the range itself says it
   const input = element("input", { id, type: "range", min, max, step });
   const show = (number) => {
     input.value = number;
@@ -88,7 +91,8 @@ function slider({ label, min = 0, max, step = 1, value, words = String, onInput 
   };
   input.addEventListener("input", () => { show(Number(input.value)); onInput(Number(input.value)); });
   show(value);
-  const node = element("div", { class: "course-control" }, element("label", { for: id }, label), input, said);
+  const node = element("div", { class: `course-control${brief ? " course-brief" : ""}` },
+    element("label", { for: id }, label), input, said);
   return { node, input, set: show };
 }
 
@@ -140,8 +144,9 @@ function frame(el, model, { title, about }) {
   const heading = newId("title");
   const live = element("p", { class: "course-live", role: "status", "aria-live": "polite" });
   const body = element("div", { class: "course-body" });
-  const section = element("section", { "aria-labelledby": heading },
-    element("h4", { id: heading }, title), element("p", { class: "course-about" }, about), body, live);
+  const section = element("div", { // no landmark, as a section with a name is: a page has many
+    role: "group", class: "course-frame", "aria-labelledby": heading },
+    element("h3", { id: heading }, title), element("p", { class: "course-about" }, about), body, live);
   fill(el, section);
   requestAnimationFrame(() => offerFallback(el, section)); // when el is in its place
   let pending = null;

@@ -17,7 +17,7 @@ const several = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 function render({ model, el }) {
   const { networks, ways } = model.get("data");
   const { body, tell } = frame(el, model, {
-    title: "Keep or discard",
+    title: networks.length > 1 ? "Keep or discard" : `Keep or discard: ${networks[0].title}`,
     about: "Press a value: is it kept from the way forward, or discarded and computed again when the way back "
       + "needs it? A segment at a time: what is made again on the way stays until it is read.",
   });
@@ -35,12 +35,13 @@ function render({ model, el }) {
     onChange: (key) => { way = key; choose(bits, `Values come back ${ways[key]}.`); },
   });
   const place = element("div");
+  el.querySelector(".course-live").classList.add("course-aside"); // it is written above the budget
   fill(body, networks.length > 1 ? which.node : null, back.node, place);
 
   function build() {
     const budgets = [...new Set([...network.sets, ...network.all].map(([peak]) => peak))].sort((a, b) => a - b);
     const budget = slider({
-      label: "Budget", max: budgets.length - 1, value: budgets.length - 1,
+      label: "Budget", max: budgets.length - 1, value: budgets.length - 1, brief: true,
       words: (i) => say(budgets[i]), onInput: () => draw(),
     });
     const nodes = drawNodes(network, (i) => {
@@ -52,13 +53,13 @@ function render({ model, el }) {
       : element("p", { class: "course-about" }, `The optimum itself is shown here once exercise ${network.exercise} is passed, and this cell is run again.`);
     const price = element("p", { class: "course-price", style: "min-height: 4.2em; margin: 6px 0" });
     parts = { nodes, price, at, schedule: drawSchedule(network), front: drawFront(network) };
-    const columns = "grid-template-columns: repeat(auto-fit, minmax(min(100%, 360px), 1fr))";
+    const columns = "grid-template-columns: repeat(auto-fit, minmax(min(100%, 330px), 1fr))";
     fill(place, element("div", { class: "course-panels", style: columns },
       element("div", {}, nodes.node, element("div", { class: "course-buttons" },
         button("Keep all", () => choose(all(), "All kept.")), button("Discard all", () => choose(0, "All discarded.")))),
       element("div", {}, price, budget.node, optimum),
-      element("div", {}, element("h5", {}, "Schedule"), parts.schedule.node),
-      element("div", {}, element("h5", {}, "Memory against time"), parts.front.node)));
+      element("div", {}, element("h4", {}, "Schedule"), parts.schedule.node),
+      element("div", {}, element("h4", {}, "Memory against time"), parts.front.node)));
   }
 
   function draw(said = "") {
@@ -128,8 +129,9 @@ function drawNodes(network, onToggle) {
       role: "button", tabindex: 0, class: "course-node", style: "cursor: pointer; touch-action: manipulation",
       onclick: () => onToggle(index),
       onkeydown: (event) => {
-        const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-        if (by) buttons[clamp(index + by, 0, buttons.length - 1)].group.focus();
+        const last = buttons.length - 1;
+        const to = { ArrowLeft: index - 1, ArrowRight: index + 1, Home: 0, End: last }[event.key];
+        if (to !== undefined) buttons[clamp(to, 0, last)].group.focus();
         else if (event.key === "Enter" || event.key === " ") onToggle(index);
         else return;
         event.preventDefault();
@@ -223,7 +225,7 @@ function drawFront(network) {
   const svg = element("svg", { viewBox: `0 0 ${WIDE} ${base + 32}`, style: NARROW, role: "img" },
     element("path", { class: "axis", d: `M${left} ${top}V${base}H${WIDE - right}` }), inside,
     ticks(low / 1e6, high / 1e6).map((each) => text(x(each * 1e6), base + 15, each)),
-    text(WIDE - right, base + 30, "peak, MB", "end"), text(2, 10, "computed again, of the forward pass", "start"));
+    text(WIDE - right, base + 28, "peak, MB", "end"), text(2, 10, "computed again, of the forward pass", "start"));
   const legend = element("p", { class: "course-about" }, "Diamond: yours. Dots: all other choices. Solid line: the best "
     + "choices for every budget; dashed: the best schedules of all. Upright line: the budget.");
 
@@ -242,7 +244,7 @@ function drawFront(network) {
       element("line", { class: "axis", x1: x(budget), x2: x(budget), y1: top, y2: base, "stroke-dasharray": "5 3" }),
       element("polygon", { points: `${x(peak)},${y(time) - 7} ${x(peak) + 7},${y(time)} ${x(peak)},${y(time) + 7} ${x(peak) - 7},${y(time)}`,
         fill: COLOURS[3], stroke: "currentColor" }),
-      text(x(peak) + sideways, y(time) - 6, called, sideways > 0 ? "start" : "end"));
+      update(text(x(peak) + sideways, y(time) - 6, called, sideways > 0 ? "start" : "end"), { class: "course-over" }));
     svg.setAttribute("aria-label", `Peak ${say(peak)}, ${percent(time / network.forward)} computed again, among `
       + `${runs.length} choices. Best choices: `
       + sets.map(([p, t]) => `${percent(t / network.forward)} from ${say(p)} on`).join(", "));

@@ -14,6 +14,7 @@ function render({ model, el }) {
     title,
     about: "Each column is a step, each block in it an array that is alive. Drag, or use the arrow keys.",
   });
+  if (engines.length > 2) el.style.maxWidth = "1140px"; // or their tables are cut off
   const rows = Math.min(ROWS, Math.max(...engines.flatMap((e) => e.steps.map((s) => s.blocks.length))));
   const panels = engines.map((engine) => panel(engine, steps, most, look, rows));
   const line = (step) => engines[0].steps[Math.min(step, engines[0].steps.length - 1)].label;
@@ -72,7 +73,7 @@ function panel(engine, steps, most, look, rowsSeen) {
   const table = element("table", { class: "course-rows", style: "width: 100%" },
     element("thead", {}, element("tr", {}, ["array", "shape", "bytes", "made by"].map((head) =>
       element("th", { scope: "col" }, head)))), rows);
-  const node = element("div", {}, engine.name ? element("h5", {}, engine.name) : null, drawing, now,
+  const node = element("div", {}, engine.name ? element("h4", {}, engine.name) : null, drawing, now,
     element("div", { class: "course-scroll", tabindex: 0, role: "group", "aria-label": `${engine.name} arrays alive`.trim(),
       style: `height: ${1.55 * (rowsSeen + 1) + 1.2}em; overflow: auto` }, table));
 
@@ -83,7 +84,9 @@ function panel(engine, steps, most, look, rowsSeen) {
     const gone = [...before].filter((name) => !here.has(name));
     cursor.setAttribute("x", LEFT + index * wide - 0.5);
     columns.forEach((column, i) => column.setAttribute("opacity", i === index ? 1 : 0.45));
-    now.textContent = `${say(step.current)} after this step, up to ${say(step.peak)} during it. `
+    const number = step.blocks.length; // the table may show fewer at once
+    now.textContent = `${say(step.current)} in ${number} array${number === 1 ? "" : "s"} after this step, `
+      + `up to ${say(step.peak)} during it. `
       + `Peak: ${say(peak)}, ` + (index === peakAt ? "here." : `in step ${peakAt + 1}.`);
     const state = ({ name, made }) =>
       before.has(name) ? null : !made || made === step.label ? " (new)" : " (again)";

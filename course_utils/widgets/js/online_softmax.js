@@ -17,7 +17,7 @@ function render({ model, el }) {
     onChange: (value) => change({ row: value, step: 0 }) });
   const way = choice({ label: "What is rescaled", options: Object.entries(data.ways), value: now.way,
     onChange: (value) => change({ way: value }) });
-  const block = slider({ label: "Scores in a block", max: data.blocks.length - 1, value: data.blocks.indexOf(now.block),
+  const block = slider({ label: "Scores in a block", max: data.blocks.length - 1, value: data.blocks.indexOf(now.block), brief: true,
     words: (at) => String(data.blocks[at]), onInput: (at) => change({ block: data.blocks[at], step: 0 }) });
   fill(body, element("div", { class: "course-panels" }, row.node, way.node), block.node, place, pictures,
     element("table", { "aria-label": "what is carried after this block" }, facts));

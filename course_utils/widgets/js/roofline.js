@@ -11,11 +11,11 @@ function render({ model, el }) {
     options: data.roofs.map((roof, i) => [String(i), roof.name]), onChange: (i) => change({ roof: Number(i) }) });
   const bytes = choice({ label: "Bytes a number", value: String(now.itemsize),
     options: data.itemsizes.map((size) => [String(size), String(size)]), onChange: (size) => change({ itemsize: Number(size) }) });
-  const size = (label, key, sizes) => slider({ label, max: sizes.length - 1, value: now[key],
+  const size = (label, key, sizes) => slider({ label, max: sizes.length - 1, value: now[key], brief: true,
     words: (i) => count(sizes[i]), onInput: (i) => change({ [key]: i }) });
   const drawing = element("div", { class: "course-drawing" });
   const possible = element("ul", { class: "course-marks" }), measured = element("ul", { class: "course-marks" });
-  const heading = element("h5", {}, "Measured");
+  const heading = element("h4", {}, "Measured");
   fill(body,
     element("div", { class: "course-panels" }, data.roofs.length > 1 ? roofs.node : null, data.itemsizes.length > 1 ? bytes.node : null),
     size("N", "n", data.ns).node, size("D", "d", data.ds).node, drawing, possible, heading, measured,
@@ -95,7 +95,7 @@ function mark(each, x, y) {
 
 /** Both axes logarithmic and the same for all sizes, so that what moves is seen to move. */
 function roofPicture(data, width) {
-  const high = clamp(Math.round(width * 0.5), 230, 380), left = 44, right = 10, top = 26, bottom = 34;
+  const high = clamp(Math.round(width * 0.5), 300, 380), left = 44, right = 10, top = 26, bottom = 34;
   const rates = data.operations.flatMap(({ grid }) => grid.flat()).flatMap((each) => data.itemsizes.map((size) => each / size));
   const seen = [...data.roofs.flatMap((roof) => roof.measured), ...Object.values(data.rungs).flat()].filter((each) => each.at);
   const balances = data.roofs.map((roof) => roof.flops / roof.bytes);
@@ -108,7 +108,7 @@ function roofPicture(data, width) {
 
   const lines = data.roofs.map((roof, i) => element("polyline", { fill: "none", stroke: "currentColor",
     points: [[xs[0], lows[i]], [balances[i], roof.flops], [xs[1], roof.flops]].map(([a, b]) => `${x(a)},${y(b)}`).join(" ") }));
-  const names = data.roofs.map((roof) => element("text", { x: width - right, y: y(roof.flops) - 13, "font-size": 12,
+  const names = data.roofs.map((roof) => element("text", { x: width - right, y: y(roof.flops) - 13, "font-size": 12, class: "course-over",
     "text-anchor": "end" }, `${roof.name}: ${rate(roof.flops)}`));
   const marks = element("g");
   const node = element("svg", { viewBox: `0 0 ${width} ${high}`, role: "img" },
@@ -120,7 +120,7 @@ function roofPicture(data, width) {
     powers(ys, 1).flatMap((value) => [
       element("line", { class: "axis", x1: left, x2: width - right, y1: y(value), y2: y(value), opacity: 0.25 }),
       element("text", { x: left - 5, y: y(value) + 4, "font-size": 11, "text-anchor": "end" }, power(value))]),
-    lines, names, marks);
+    lines, marks, names);
 
   function draw(chosen, allowed, seen) {
     lines.forEach((line, i) => update(line, { "stroke-width": i === chosen ? 2.5 : 1, opacity: i === chosen ? 1 : 0.5,
@@ -128,8 +128,8 @@ function roofPicture(data, width) {
     names.forEach((name, i) => update(name, { "font-weight": i === chosen ? "bold" : null, opacity: i === chosen ? 1 : 0.75 }));
     const taken = [];
     fill(marks, [...seen.map((each) => [each, each.flops]), ...allowed.map((each) => [each, each.most])]
-      .map(([each, flops]) => placed(each, x(each.at), y(flops), taken))
-      .reduce(([lines, drawn], [line, one]) => [[...lines, line], [...drawn, one]], [[], []]).flat());
+      .map(([each, flops]) => placed(each, x(each.at), y(flops), taken, width - right))
+      .reduce(([under, drawn], [line, one]) => [[...under, line], [...drawn, one]], [[], []]).flat(2));
     node.setAttribute("aria-label", `Roofline of ${data.roofs[chosen].name}: `
       + allowed.map((each) => `${each.name}, ${about(each.at)} operations a byte, at most ${rate(each.most)}`).join("; ")
       + ". The same is listed below.");
@@ -137,12 +137,13 @@ function roofPicture(data, width) {
   return { node, draw };
 }
 
-/** A mark at its place; where another has that place, above it, and a line down to it. [line, mark] */
-function placed(each, x, y, taken) {
-  let raised = y;
-  while (taken.some(([a, b]) => Math.abs(a - x) < 17 && Math.abs(b - raised) < 17)) raised -= 6;
-  taken.push([x, raised]);
-  return [raised === y ? null : element("line", { class: "axis", x1: x, x2: x, y1: y, y2: raised }), mark(each, x, raised)];
+/** A mark at its place; where another has that place, beside it, since its height is what counts: [line, mark] */
+function placed(each, x, y, taken, most) {
+  const isFree = (at) => at > 8 && at < most && !taken.some(([a, b]) => Math.abs(a - at) < 18 && Math.abs(b - y) < 18);
+  const at = [0, -18, 18, -36, 36, -54, 54].map((by) => x + by).find(isFree) ?? x;
+  taken.push([at, y]);
+  return [at === x ? null : [element("line", { class: "axis", x1: x, x2: at, y1: y, y2: y }),
+    element("circle", { cx: x, cy: y, r: 3, fill: "currentColor" })], mark(each, at, y)];
 }
 
 const range = (values) => [Math.min(...values) / 1.6, Math.max(...values) * 1.6];

@@ -3,7 +3,6 @@
 const KINDS = ["load", "allocate", "free", "store"]; // as packed_events.py numbers them
 const WIDTH = 350, LEFT = 8, ROOM = WIDTH - 2 * LEFT;
 const CONTROLS = "display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 340px), 1fr)); align-items: center; gap: 0 24px";
-const ASIDE = "position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap";
 const ALARM = COLOURS[3], THIN = { stroke: "currentColor", "stroke-width": 0.8 };
 
 function render({ model, el }) {
@@ -15,7 +14,7 @@ function render({ model, el }) {
   const now = { chosen: data.controls.map((each) => each.start), every: false, capacity: data.capacity, part: 0 };
   const hbm = hbmPicture(data, look), chip = chipPicture(look), chart = chartPicture(), traffic = trafficPicture(data.most);
   const values = table("On chip now", ["value", "made by", "shape", "bytes"]);
-  const arrays = table("Arrays in HBM", ["array", "shape", "read so far", "written so far"]);
+  const arrays = table("Arrays in HBM, so far", ["array", "shape", "read", "written"]);
   const place = element("div"), says = element("p", { class: "tiles-event" });
   let steps = [], control = null, mine = [], whole = 1;
 
@@ -27,7 +26,7 @@ function render({ model, el }) {
     (bytes) => `${count(bytes)} bytes`, (bytes) => { now.capacity = bytes; change(); }));
   controls.push(choice({ label: "A step is", options: [["", "what crosses"], ["every", "every value made"]], value: "",
     onChange: (value) => { now.every = value === "every"; change(); } }));
-  update(el.querySelector(".course-live"), { style: ASIDE }); // all of it is drawn or written elsewhere
+  el.querySelector(".course-live").classList.add("course-aside"); // all of it is drawn or written elsewhere
   fill(body, element("div", { style: CONTROLS }, controls.map((each) => each.node)), place, says,
     element("div", { class: "course-panels" }, hbm.node, element("div", {}, chip.node, chart.node, traffic.node)),
     element("div", { class: "course-panels" }, arrays.node, values.node));
@@ -76,10 +75,8 @@ function render({ model, el }) {
 }
 
 function valueSlider(label, values, start, words, onPick) {
-  const control = slider({ label, max: values.length - 1, value: values.indexOf(start), words: (at) => words(values[at]),
-    onInput: (at) => onPick(values[at]) });
-  control.node.lastChild.style.flex = "0 1 auto"; // a short word, beside its slider
-  return control;
+  return slider({ label, max: values.length - 1, value: values.indexOf(start), brief: true,
+    words: (at) => words(values[at]), onInput: (at) => onPick(values[at]) });
 }
 
 // --- the record ------------------------------------------------------------------------------------
@@ -245,10 +242,11 @@ function chipPicture(look) {
     }));
     edge.setAttribute("width", capacity * scale);
     const x = clamp(middle, LEFT + 8, WIDTH - 14), is_left = x < WIDTH / 2, [from, to] = kind === "load" ? [18, top - 2] : [top - 2, 18];
-    const back = (to - from) / 4;
+    const back = (to - from) / 4, told = `${kind} ${event.name}: ${count(event.bytes)} bytes`;
     fill(crossing, kind === "allocate" ? null : [
       element("path", { d: `M${x} ${from}V${to}M${x - 6} ${to - back}L${x} ${to}l6 ${-back}`, fill: "none", stroke: "currentColor", "stroke-width": 3 }),
-      words(x + (is_left ? 14 : -14), 36, `${kind} ${event.name}: ${count(event.bytes)} bytes`, { "text-anchor": is_left ? "start" : "end" })]);
+      words(x + (is_left ? 14 : -14), 36, told, { "text-anchor": is_left ? "start" : "end",
+        "font-size": Math.min(12.5, ((is_left ? WIDTH - x : x) - 16) / (0.56 * told.length)) })]);
     text.textContent = overflow ? `overflow: ${count(live)} bytes do not fit into ${count(capacity)}`
       : `on chip: ${count(live)} of ${count(capacity)} bytes`;
     label(text.textContent);
@@ -315,7 +313,7 @@ function trafficPicture(most) {
 function table(label, heads) {
   const rows = element("tbody"), cells = (tag, texts) => texts.map((text) => element(tag, tag === "th" ? { scope: "col" } : {}, text));
   const node = element("div", { class: "course-scroll tiles-table", tabindex: 0, role: "group", "aria-label": label },
-    element("h5", {}, label), element("table", { style: "white-space: nowrap" }, element("thead", {}, element("tr", {}, cells("th", heads))), rows));
+    element("h4", {}, label), element("table", { class: "course-rows" }, element("thead", {}, element("tr", {}, cells("th", heads))), rows));
   return { node, fill: (all) => fill(rows, all.map(([first, ...rest]) =>
     element("tr", {}, element("th", { scope: "row" }, first), cells("td", rest)))) };
 }
