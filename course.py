@@ -23,6 +23,11 @@ import os
 import subprocess
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
+# -m alone would take the course of the folder where it is called, if there is one
+START = (
+    "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "runpy.run_module('course_utils.cli', run_name='__main__', alter_sys=True)"
+)
 COMMANDS = ("lab", "update", "test", "build", "grade", "release", "bench", "site", "doctor")
 USAGE = """\
 Memory and IO in Deep Learning
@@ -66,7 +71,7 @@ def main(arguments):
     except KeyboardInterrupt:
         stop("interrupted. " + environment.AGAIN)
         return 130
-    return run([str(python), "-m", "course_utils.cli"] + arguments)
+    return run([str(python), "-P", "-c", START, ROOT] + arguments)
 
 
 def stop(reason):

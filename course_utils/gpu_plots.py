@@ -152,7 +152,7 @@ def roofline_rungs(record: Recorded, n: int = 4096, d: int = 64, causal: bool = 
             look = _line_look(rung)
             axis.plot(*point, look["marker"], color=look["color"], markersize=9)
             text = f"{record.titles[rung]}: {point[1]:.0f}"
-            _note(axis, text, point, (9, -3), color=look["color"])
+            _note(axis, text, point, (9, -3))
         axis.set(
             xlabel="operations a byte that the blocks load or store", ylabel="TFLOP/s", title=title
         )
@@ -222,7 +222,7 @@ def _label_ends(axis, ends: list[tuple[float, float, str, str]]) -> None:
     for (n, value, text, colour), place in zip(ends, places):
         line = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "relpos": (0, 0.5)}
         axis.annotate(
-            text, (n, value), (right, math.exp(place)), va="center", fontsize=9, color=colour,
+            text, (n, value), (right, math.exp(place)), va="center", fontsize=9,
             arrowprops=line, annotation_clip=False,
         )  # fmt: skip
 

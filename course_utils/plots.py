@@ -8,8 +8,9 @@ import base64
 import contextlib
 import inspect
 import io
+import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
@@ -23,7 +24,10 @@ from course_utils.timeline import UNNAMED, Timeline
 
 STYLE = Path(__file__).with_name("course.mplstyle")
 MB = 10**6
-_HATCHES = ["", "..", "oo", "xx", "++", "OO", "**"]  # slanted lines mean "only during"
+_HATCHES = ["", "xx", "++", "**"]  # slanted lines mean "only during", dots a gradient
+_DOTS = ["..", "oo", "OO", "o."]
+_BOX = {"facecolor": "white", "alpha": 0.6, "linewidth": 0, "pad": 0.6}
+_GRADIENT = re.compile(r"^d(?=[A-Z])|\.grad$")  # dZ1, Z1.grad
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 
 
@@ -57,21 +61,21 @@ def collect_figures() -> Iterator[list[dict]]:
 
 def show_source(*objects: object) -> None:
     """Show the source of functions or classes, to be read here and now."""
-    display(
-        Code(
-            "\n\n".join(textwrap.dedent(inspect.getsource(each)) for each in objects),
-            language="python",
-        )
-    )
+    text = "\n\n".join(textwrap.dedent(inspect.getsource(each)) for each in objects)
+    display(Code(text, language="python"))
 
 
 def memory_timeline(
-    *timelines: Timeline, titles: Sequence[str] = (), skip: Sequence[str] = ()
+    *timelines: Timeline,
+    titles: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    moment: str = "after",
 ) -> None:
     """Draw what is alive after each step, every array a block; the program reads downwards.
 
     The hatched part at a row's end is what lived only during the step, up to its peak. Several
-    timelines share their scale. Steps whose label is in `skip` are left out.
+    timelines share their scale. Steps whose label is in `skip` are left out. moment: "before" where each was
+    marked when the step had all that it reads.
     """
     rows = [[step for step in line.steps if step.label not in skip] for line in timelines]
     widest = max(step.peak_bytes for steps in rows for step in steps) / MB
@@ -84,16 +88,16 @@ def memory_timeline(
         )
         for axis, steps, title in zip(axes[0], rows, [*titles, *[""] * len(rows)]):
             _draw_steps(axis, steps, widest)
+            if moment == "before":
+                axis.set_xlabel("MB alive when the step has what it reads (hatched: on the way)")
             axis.set_title(title)
         figure.tight_layout()
     show_figure(figure, _timeline_words(rows, titles))
 
 
 def _draw_steps(axis, steps, widest: float) -> None:
-    order = list(dict.fromkeys(name for step in steps for name in step.blocks if name != UNNAMED))
-    look = {name: (f"C{i % 7}", _HATCHES[i // 7 % 7]) for i, name in enumerate(order)} | {
-        UNNAMED: ("0.75", "")
-    }
+    look = _looks(name for step in steps for name in step.blocks if name != UNNAMED)
+    look[UNNAMED] = ("0.75", "")
     for row, step in enumerate(steps):
         left = 0.0
         for name, nbytes in step.blocks.items():
@@ -103,7 +107,10 @@ def _draw_steps(axis, steps, widest: float) -> None:
                 row, width, 0.8, left, color=colour, alpha=0.75, hatch=hatch, edgecolor="white"
             )
             if width > 0.011 * widest * len(name):
-                axis.text(left + width / 2, row, name, ha="center", va="center", fontsize=8)
+                box = _BOX if hatch else None  # a name upon a pattern
+                axis.text(
+                    left + width / 2, row, name, ha="center", va="center", fontsize=8, bbox=box
+                )
             left += width
         inside = step.peak_bytes / MB - left
         if inside > 0.005 * widest:
@@ -123,6 +130,16 @@ def _draw_steps(axis, steps, widest: float) -> None:
     )
     axis.set(xlim=(0, widest * 1.03), xlabel="MB alive after the step (hatched: only during it)")
     axis.invert_yaxis()
+
+
+def _looks(names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """(colour, hatch) by name: a gradient has the colour of its value, and dots."""
+    bases = {name: re.sub(r"^d(?=[A-Z])|\.(grad|value)$", "", name) for name in names}
+    at = {base: i for i, base in enumerate(dict.fromkeys(bases.values()))}
+    kinds = {name: _DOTS if _GRADIENT.search(name) else _HATCHES for name in bases}
+    return {
+        name: (f"C{at[base] % 7}", kinds[name][at[base] // 7 % 4]) for name, base in bases.items()
+    }
 
 
 def _timeline_words(rows, titles: Sequence[str]) -> str:
@@ -154,14 +171,13 @@ def growth(
     with plt.style.context(STYLE):
         figure, axis = plt.subplots(figsize=(7, 4))
         for (name, values), marker in zip(series.items(), _MARKERS):
-            (line,) = axis.loglog(sizes, values, marker=marker)
+            axis.loglog(sizes, values, marker=marker)
             axis.annotate(
                 name,
                 (sizes[-1], values[-1]),
                 xytext=(8, 0),
                 textcoords="offset points",
                 va="center",
-                color=line.get_color(),
             )
         for name, value in (limits or {}).items():
             axis.axhline(value, color="0.4", linestyle="--", linewidth=1)
@@ -214,7 +230,7 @@ def measured_on_curves(
             (line,) = axis.loglog(along, curves[name](along), linewidth=1)
             axis.loglog(sizes, values, marker, color=line.get_color())
             low = min(range(len(sizes)), key=lambda i: values[i])
-            note = {"textcoords": "offset points", "color": line.get_color()}
+            note = {"textcoords": "offset points"}
             axis.annotate(name, (sizes[0], values[0]), xytext=(10, 2), **note)
             lowest = f"{_said(values[low])} at {sizes[low]:,}"
             axis.annotate(lowest, (sizes[low], values[low]), xytext=(0, -16), ha="center", **note)
@@ -223,8 +239,7 @@ def measured_on_curves(
         axis.set_xscale("log", base=2)
         axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
-        bottom, top = axis.get_ylim()
-        axis.set_ylim(0.8 * bottom, top)
+        axis.set_ylim(bottom=0.8 * axis.get_ylim()[0])
         axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.minorticks_off()
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")

@@ -20,6 +20,7 @@ _LOOKS = {
     "again": ("C4", "////"),
     "gradient": ("C1", ".."),
 }
+_EDGES = {"kept": "white", "again": "0.15", "gradient": "0.15"}  # and hatches: C1 and C4 are pale
 _MEANINGS = {
     "kept": "activation, until the last step that reads it",
     "again": "activation, dropped before that: it is computed again",
@@ -61,7 +62,7 @@ def schedule_chart(
                 right.axvline(budget_bytes / unit_bytes, color="black", linestyle="--", linewidth=1)
                 right.set_title("dashed: budget", fontsize=8, fontweight="normal")
         patches = [
-            Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=_MEANINGS[kind])
+            Patch(facecolor=colour, hatch=hatch, edgecolor=_EDGES[kind], label=_MEANINGS[kind])
             for kind, (colour, hatch) in _LOOKS.items()
         ]
         figure.legend(
@@ -119,7 +120,7 @@ def _draw_lives(axis, graph: Graph, schedule: Schedule) -> None:
         bottom = last + (0.0 if kind == "kept" and is_chain else 0.5)
         axis.bar(
             at[column], bottom - top, nbytes, top,
-            align="edge", color=colour, hatch=hatch, edgecolor="white", linewidth=0.5,
+            align="edge", color=colour, hatch=hatch, edgecolor=_EDGES[kind], linewidth=0.5,
         )  # fmt: skip
     seen: set[str] = set()
     labels = []
@@ -161,7 +162,7 @@ def chain_bars(chain: Chain, names: Sequence[str], *, title: str = "", time_unit
         above.bar(range(chain.stages), megabytes, color="C0")
         above.set(ylabel="output, MB", title=title)
         below.bar(
-            range(chain.stages), chain.forward_times, color="C1", hatch="..", edgecolor="white"
+            range(chain.stages), chain.forward_times, color="C1", hatch="++", edgecolor="white"
         )
         below.set_ylabel(f"forward, {time_unit}")
         below.set_xticks(range(chain.stages), names, rotation=45, ha="right", fontsize=8)

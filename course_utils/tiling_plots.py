@@ -40,7 +40,7 @@ def roofline(
             (line,) = axis.loglog(x, np.minimum(flops, x * rate))
             axis.plot([balance], [flops], marker="|", markersize=14, color=line.get_color())
             name = f"{name}: balance {balance:.3g}"
-            _label(axis, name, (x[-1], flops), (0, 6), color=line.get_color(), ha="right")
+            _label(axis, name, (x[-1], flops), (0, 6), ha="right")
         for (name, (intensity, flops)), marker in zip(points.items(), _MARKERS * 3):
             axis.plot([intensity], [flops], marker, color="black", markersize=5, zorder=4)
             _label(axis, name, (intensity, flops), (5, -12))  # under a roof there is room
@@ -224,9 +224,8 @@ def traffic_against_capacity(
     with plt.style.context(STYLE):
         figure, axis = plt.subplots(figsize=(7.5, 4.4))
         for name, values in lines.items():
-            (line,) = axis.loglog(capacities, values)
-            end, colour = (capacities[-1], values[-1]), line.get_color()
-            _label(axis, name, end, (6, 0), va="center", color=colour)
+            axis.loglog(capacities, values)
+            _label(axis, name, (capacities[-1], values[-1]), (6, 0), va="center")
         bottom = min(bound) / 2
         axis.fill_between(capacities, bottom, bound, facecolor="0.9", hatch="///", edgecolor="0.7")
         floor = (capacities[0] * 1.2, bottom * 1.2)

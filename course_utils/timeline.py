@@ -28,6 +28,8 @@ class Step:
     current_bytes: all that is alive after the step (exact).
     peak_bytes: the most that was alive during the step (within 64 KiB): temporaries show only here.
     shapes: of the arrays in `blocks`, by name.
+    buffers: which memory a name stands for, as a number: a name given to another array has another one.
+    made: the label under which an array was first there, by name; "" for what was there before all.
     """
 
     label: str
@@ -35,6 +37,8 @@ class Step:
     current_bytes: int
     peak_bytes: int
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    buffers: dict[str, int] = field(default_factory=dict)
+    made: dict[str, str] = field(default_factory=dict)
 
 
 class Timeline:
@@ -53,11 +57,13 @@ class Timeline:
         self.steps: list[Step] = []
         self._trace = Trace()
         self._names: dict[int, tuple[weakref.ref, str]] = {}  # buffer -> its owner and first name
+        self._made: dict[int, tuple[int, str]] = {}  # buffer -> its number, and who made it
+        self._seen = 0
         self._outside, self._carried = [], []
         for name, owner in _buffers(before or {}):
             if name in count:
                 self._carried.append(weakref.ref(owner))
-                self._names[id(owner)] = (weakref.ref(owner), name)
+                self._register(owner, name, "")
             else:
                 self._outside.append(owner)
 
@@ -72,9 +78,10 @@ class Timeline:
 
     def mark(self, label: str, arrays: Mapping[str, object] | None = None, **named: object) -> Step:
         """Note a step: what is alive now, and which of it is among these arrays."""
-        alive = self._alive({**(arrays or {}), **named})
+        alive = self._alive({**(arrays or {}), **named}, label)
         blocks = {name: owner.nbytes for name, owner in alive.items()}
         shapes = {name: owner.shape for name, owner in alive.items()}
+        known = {name: self._made[id(owner)] for name, owner in alive.items()}
         del alive  # a step refers to no array
         stats = self._trace.snapshot()
         current_bytes = stats.current_bytes + self._carried_bytes()
@@ -83,10 +90,16 @@ class Timeline:
         rest_bytes = current_bytes - sum(blocks.values())
         if rest_bytes > 0:
             blocks[UNNAMED] = rest_bytes
-        step = Step(label, blocks, current_bytes, peak_bytes, shapes)
+        buffers = {name: number for name, (number, _) in known.items()}
+        made = {name: by for name, (_, by) in known.items()}
+        step = Step(label, blocks, current_bytes, peak_bytes, shapes, buffers, made)
         self.steps.append(step)
         self._trace.restart_peak()
         return step
+
+    def note(self, label: str, arrays: Mapping[str, object] | None = None, **named: object) -> None:
+        """Say who made those of these arrays that are new, without a step."""
+        self._alive({**(arrays or {}), **named}, label)
 
     @property
     def peak_bytes(self) -> int:
@@ -96,7 +109,13 @@ class Timeline:
     def _carried_bytes(self) -> int:
         return sum(array.nbytes for ref in self._carried if (array := ref()) is not None)
 
-    def _alive(self, arrays: Mapping[str, object]) -> dict[str, np.ndarray]:
+    def _register(self, owner: np.ndarray, name: str, label: str) -> None:
+        self._names.pop(id(owner), None)  # the newest comes last
+        self._names[id(owner)] = (weakref.ref(owner), name)
+        self._made[id(owner)] = (self._seen, label)
+        self._seen += 1
+
+    def _alive(self, arrays: Mapping[str, object], label: str) -> dict[str, np.ndarray]:
         outside = {id(owner) for owner in self._outside}
         found = {}
         for name, owner in _buffers(arrays):
@@ -105,8 +124,7 @@ class Timeline:
             known, first_name = self._names.get(id(owner), (None, ""))
             if known is None or known() is not owner:  # a new buffer, perhaps at a freed one's id
                 first_name = name
-                self._names.pop(id(owner), None)  # the newest comes last
-                self._names[id(owner)] = (weakref.ref(owner), name)
+                self._register(owner, name, label)
             found[id(owner)] = (first_name, owner)
         order = list(self._names)
         alive: dict[str, np.ndarray] = {}

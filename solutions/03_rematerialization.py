@@ -81,13 +81,18 @@ print(*(step.current_bytes // MB for step in everything.steps), sep=", ")
 print(*(step.current_bytes // MB for step in one_checkpoint.steps), sep=", ")
 measured("3.a", one_checkpoint.steps[-1].current_bytes // MB)
 
+# %% [markdown]
+# Step through both. At the last step on the right two arrays are alive, and the mark for
+# the peak is at three. Which is the third?
+
 # %%
 scrub(everything, one_checkpoint, titles=["all kept", "layer 5 kept"])
 
 # %% [markdown]
 # This is the lecture's plot (L12-40): 32 up to 327 MB on the left; on the right 32, and
-# from layer 6 on 65, the checkpoint and the newest output. Ten times as many layers
-# would need no more on the right, and ten times as much on the left.
+# from layer 6 on 65, the checkpoint and the newest output. (While a layer works, its
+# input is there as well: 98.) Ten times as many layers would need no more on the right,
+# and ten times as much on the left.
 #
 # What stays open is the price. Eight of the ten are gone, and each of them will be
 # asked for again.
@@ -627,8 +632,9 @@ with needs("3.4"):
 # The nine discarded outputs, once each: 39. (With the shape kept for the sum, 38: then
 # $Y_9$ need not come back.) The forward pass holds the same single checkpoint. What is
 # new is the peak of the *backward* pass, where a whole segment is there at once. Look
-# at both. Each step shows the moment when its values have come back; the frame on top
-# (hatched, in the figure) is what it took on the way, the step before included.
+# at both. Each step shows the moment when its values have come back, before its own
+# work; the frame on top (hatched, in the figure) is what it took on the way, the step
+# before included.
 
 # %%
 def backward_timeline(forward):
@@ -636,14 +642,19 @@ def backward_timeline(forward):
         nodes = forward(x, weights, [5], remat_matmul)
         loss = ag.remat_sum(nodes[-1])
         loss.grad = np.array(1.0)
+
+        def arrays():
+            values = {f"Y{i}": y.value for i, y in enumerate(nodes)}
+            grads = {f"dY{i}": y.grad for i, y in enumerate(nodes)}
+            return values | grads | {"dL": loss.grad}
+
+        timeline.note("forward", arrays())  # whoever made them stands in the table
         labels = ["sum", *(f"layer {i}" for i in range(9, -1, -1))]
         for label, node in zip(labels, [loss, *nodes[::-1]]):
             rematerialize(node)
-            timeline.mark(
-                label,
-                {f"Y{i}": y.value for i, y in enumerate(nodes)} | {"gradient": node.grad},
-            )
+            timeline.mark(label, arrays())
             node._backward()
+            timeline.note(label, arrays())
     return timeline
 
 
@@ -653,7 +664,7 @@ with needs("3.4"):
     alone = backward_timeline(forward_mended)
     together = backward_timeline(forward_in_segments)
     titles = ["each by itself: 55", "a segment at a time: 39"]
-    scrub(alone, together, titles=titles)
+    scrub(alone, together, titles=titles, moment="before")
 
 # %% [markdown]
 # On the right a segment comes back at once, and is used up from its end. The first step
@@ -683,6 +694,13 @@ keep_or_discard("equal")
 #
 # Each by itself, nothing kept has the lowest peak of all, at the highest price. The
 # stairs say that this peak can be had for less. Can you find how?
+#
+# <details><summary>How</summary>
+#
+# Keep $z_7$ alone: 21 stages again in place of 28, and the same 12.3 MB. It is read at
+# once and gone before the way back is at its highest, and to bring it back would have
+# taken all seven.
+# </details>
 
 # %% [markdown]
 # ## The other notes: checkpointed reverse mode
@@ -935,18 +953,18 @@ with needs("3.5"):
 #
 # The two engines of lesson 02, and yours of this one, as the course's solution has it,
 # over one training step: six products, a sum, and the way back. Of the third one's
-# outputs $Z_3$ alone is kept, and segments come back at once. Go along the way back: at
-# which two steps do values come back?
+# outputs $Z_3$ alone is kept, and segments come back at once. Here each step is shown
+# after its work. Go along the way back: at which two steps do values come back?
 
 # %%
 names = ["eager", "lazy", "rematerialized"]
 scrub(*recorded_engines(*names), titles=names, title="One step on three engines")
 
 # %% [markdown]
-# At the step of $L$, which asks for $Z_6$ and so for its whole segment, and at the step
-# of $Z_3$, which reads $Z_2$. The third engine's peak is below half of the first one's,
-# and where the way back begins, the first one holds twelve arrays of this size, the
-# third one holds one.
+# At the step of $L$, which asks for $Z_6$ and so for its whole segment ($Z_6$ itself
+# has come and gone within the step), and at the step of $Z_3$, which reads $Z_2$. The
+# third engine's peak is below half of the first one's, and where the way back begins,
+# the first one holds twelve arrays of this size, the third one holds one.
 #
 # ## What to take along
 #

@@ -405,10 +405,10 @@ step_through_softmax()
 # %% [markdown]
 # When the largest score comes first, nothing ever has to be rescaled, and every way is
 # right. In the other rows the output is off from the first block on that raises the
-# maximum, unless all that came before weighs nothing. A single block of 16 is always
-# right, since nothing is older than it. Without a maximum three rows come out right,
-# with nothing to rescale. The one that is 800 higher is nan, and no later block mends
-# it.
+# maximum, unless all that came before weighs nothing. With a maximum, a single block of
+# 16 is always right, since nothing is older than it. Without one three rows come out
+# right, with nothing to rescale. The one that is 800 higher is nan, and no later block
+# mends it.
 
 # %% [markdown]
 # ### Exercise 5.3 - any number of blocks - 4 points, hard, 20 min

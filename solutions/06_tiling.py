@@ -239,8 +239,8 @@ best_bytes = max(bytes_per_second, *(rate / at for at, rate in points.values()))
 
 # %% [markdown]
 # And with them three jobs that were only counted, as fast as a roof allows: a square
-# product, the scores $QK^\top$, and attention as above. Choose the A100, and let $N$
-# grow. Which of the three leaves the slope?
+# product, the scores $QK^\top$, and attention as above. Choose the A100, pull $N$ to its
+# left end, and let it grow. Which of the three leaves the slope?
 
 # %%
 from course_utils.widgets.roofline import move_under_roofs

@@ -251,9 +251,10 @@ with needs("7.1"):
 
 # %% [markdown]
 # No square anywhere, and a fraction of the traffic. Here is the program at work, at a
-# smaller size. Step through it: which tiles stay, and what travels? (In the figure
-# which stands for it on paper a box is a tile: its height says which rows it holds, its
-# width how much was moved while it stayed on chip.)
+# smaller size. Step through its first blocks of queries, and on to the second block of
+# keys: which tiles stay, and what travels? (In the figure which stands for it on paper a
+# box is a tile: its height says which rows it holds, its width how much was moved while
+# it stayed on chip.)
 
 # %%
 from course_utils.widgets.tiles import step_through_flash, tiles_in_motion
@@ -695,7 +696,8 @@ with needs("7.4"):
 #
 # Take the chip of 16,384 bytes, without a mask, and look for the blocks with which each
 # order moves least. Which of the two blocks would you make the larger one? Say so
-# first, then try. (At the end of the run you see the sum, or where it overflows.)
+# first, then try. Blocks that do not fit count for nothing, however little they would
+# move.
 
 # %%
 step_through_flash()

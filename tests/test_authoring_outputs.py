@@ -7,10 +7,12 @@ import pytest
 
 from course_utils.authoring import execute as execution
 from course_utils.authoring.files import ROOT
-from course_utils.authoring.fingerprint import LISTING, changed, fingerprint
+from course_utils.authoring.fingerprint import DATA_BESIDE, LISTING, changed, fingerprint
 from course_utils.authoring.pictures import pictures
 from course_utils.checks.core import Exercise
 from course_utils.errors import CourseError
+from course_utils.grading import release
+from course_utils.site.running import package_hash
 from tests.test_authoring import read
 
 
@@ -106,6 +108,27 @@ def test_a_lesson_that_shows_progress_depends_on_what_is_listed_not_on_how_it_is
     for other in (replace(one, points=3), replace(one, title="bytes"), replace(one, optional=True)):
         assert changed(found(one), found(other)) == [LISTING]
     assert changed(found(one), found(one, one)) == [LISTING]
+
+
+def test_new_measurements_make_their_lessons_run_again(tmp_path):
+    """gpu.json lies beside the package; a lesson and its page show what is in it."""
+    for folder in ("course_utils", "benchmarks"):
+        (tmp_path / folder).mkdir()
+    for module in ("__init__", "recorded", "ag"):
+        (tmp_path / "course_utils" / f"{module}.py").write_text("")
+    marks = []
+    for content in ("{}", '{"seconds": 1}'):
+        (tmp_path / "benchmarks" / "gpu.json").write_text(content)
+        lessons = [read(f"# %%\nimport course_utils.{name}\n") for name in ("recorded", "ag")]
+        for lesson in lessons:
+            lesson.path = tmp_path / "course_utils" / "__init__.py"
+        marks.append(
+            [fingerprint(lesson, tmp_path) for lesson in lessons] + [package_hash(tmp_path)]
+        )
+    (shows, does_not, page), (shows_new, does_not_new, page_new) = marks
+    assert changed(shows, shows_new) == ["benchmarks/gpu.json"]
+    assert does_not == does_not_new and page != page_new
+    assert release.DATA_BESIDE == DATA_BESIDE
 
 
 def test_the_fingerprint_of_this_course_sees_through_its_lazy_names():

@@ -1,4 +1,4 @@
-"""What a memory check sees of work that is put off, and of what is left behind to do it."""
+"""What a check sees: of work that is put off, of what is left behind to do it, and of another's stub."""
 
 import gc
 import sys
@@ -8,8 +8,10 @@ import weakref
 import numpy as np
 import pytest
 
+from course_utils.checks import find_exercise
 from course_utils.checks import observe as observing
-from course_utils.checks.observe import LATE, LEFT_WATCHER, observe_memory
+from course_utils.checks.core import Observation, Status, judge_observation
+from course_utils.checks.observe import LATE, LEFT_WATCHER, observe, observe_memory
 
 N = 100_000  # 800,000 bytes
 
@@ -101,3 +103,21 @@ def test_whoever_looks_from_outside_is_told_when_a_call_begins_and_ends(monkeypa
     seen = observe_memory(lambda a: a[:1] + 1, np.ones(N))
     assert moments == ["begins", "ends"] and seen.peak_bytes < 9 * N
     assert observe_memory(lambda a: a + "x", np.ones(3)).error and moments[2:] == ["begins", "ends"]
+
+
+def test_an_answer_that_calls_another_exercises_stub_is_not_one_itself():
+    """Else who has done the later exercise, and not the earlier, is told that nothing was written."""
+
+    def largest_tile(capacity):
+        raise NotImplementedError
+
+    def tiled(a):
+        return a * largest_tile(len(a))
+
+    own = observe(largest_tile, 3).error
+    assert (own.kind, own.message) == ("NotImplementedError", "")
+    called = observe(tiled, np.ones(3)).error
+    assert "`largest_tile`, which it calls, is still a stub" in called.message
+    verdict = judge_observation(find_exercise("6.3"), None, Observation(error=called))
+    assert (verdict.status, verdict.cause) == (Status.FAILED, "raised an error")
+    assert "`largest_tile`, which it calls, is still a stub" in verdict.diagnosis

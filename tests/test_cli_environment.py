@@ -1,6 +1,7 @@
 """The set-up of .venv: ready means ready, and whatever interrupts it, the next call goes on."""
 
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -210,6 +211,33 @@ def test_a_python_that_has_everything_is_used_as_it_is(course, monkeypatch, tmp_
     (course.root / "requirements.txt").write_text("")
     (record / "direct_url.json").write_text('{"url": "file:///another/copy"}')
     assert not environment.has_everything(course)
+
+
+def test_a_python_that_has_everything_in_the_users_own_packages(
+    course, monkeypatch, tmp_path
+) -> None:
+    """As pip install --user does, on a JupyterHub."""
+    record = tmp_path / "home" / "memory_io_course-0.1.dist-info"
+    record.mkdir(parents=True)
+    (record / "direct_url.json").write_text(f'{{"url": "{course.root.as_uri()}"}}')
+    (course.root / "requirements.txt").write_text("-e .\npytest>=1\n")
+    monkeypatch.setattr(environment.sysconfig, "get_path", lambda name: str(tmp_path / "none"))
+    monkeypatch.setattr(environment.site, "getusersitepackages", lambda: str(record.parent))
+    for is_on in (True, False, None):
+        monkeypatch.setattr(environment.site, "ENABLE_USER_SITE", is_on)
+        assert environment.has_everything(course) is bool(is_on)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links to a program")
+def test_a_python_may_be_named_as_in_a_shell(monkeypatch, tmp_path) -> None:
+    """By a name on the PATH, or a path from the current folder: what runs it needs a whole path."""
+    (tmp_path / "my-python").symlink_to(sys.executable)
+    monkeypatch.setattr(environment, "ask", lambda *arguments: "here")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for named in ("my-python", "./my-python"):
+        monkeypatch.setenv("COURSE_PYTHON", named)
+        assert environment.choose_python(tmp_path) == tmp_path / "my-python"
 
 
 def test_required_names(course) -> None:

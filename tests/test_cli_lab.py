@@ -67,6 +67,15 @@ def test_a_lesson_goes_by_number_name_or_file(course, name) -> None:
     assert lab.find_lesson(name, course) == "01_measuring_memory.ipynb"
 
 
+def test_a_duplicate_of_a_lesson_is_not_the_lesson(course) -> None:
+    (course / "work").mkdir()
+    for mine in ("01_measuring_memory-Copy1", "01_measuring_memory", "02_my_own"):
+        (course / "work" / f"{mine}.ipynb").write_text("{}")
+    assert lab.find_lesson("01", course) == "01_measuring_memory.ipynb"
+    assert lab.find_lesson("02", course) == "02_my_own.ipynb"
+    assert lab.find_lesson("01_measuring_memory-Copy1", course) == "01_measuring_memory-Copy1.ipynb"
+
+
 @pytest.mark.parametrize("name", ["99", "1", "measuring", "", "../course.py"])
 def test_an_unknown_lesson_is_told_the_known_ones(course, jupyter, name) -> None:
     with pytest.raises(CourseError, match="00_start_here, 01_measuring_memory") as error:

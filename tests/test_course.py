@@ -13,7 +13,7 @@ from course_utils.cli import ROOT
 from course_utils.cli.__main__ import COMMANDS
 
 DOOR = ROOT / "course.py"
-BEFORE_INSTALLATION = ("__init__.py", "errors.py", "cli/__init__.py", "cli/environment.py",
+BEFORE_INSTALLATION = ("__init__.py", "errors.py", "locks.py", "cli/__init__.py", "cli/environment.py",
                        "cli/installing.py")  # fmt: skip
 
 
@@ -88,6 +88,20 @@ def test_the_door_passes_the_exit_status_on(monkeypatch) -> None:
     monkeypatch.setenv("COURSE_PYTHON", sys.executable)
     refused = run("doctor", "--no-such-option")
     assert refused.returncode == 2 and "--no-such-option" in refused.stderr
+
+
+def test_the_door_opens_its_own_course_wherever_it_is_called(monkeypatch, tmp_path) -> None:
+    """Not the copy in the current folder, whose checks and notebooks are others."""
+    other = tmp_path / "course_utils" / "cli"
+    other.mkdir(parents=True)
+    for path in (other.parent / "__init__.py", other / "__init__.py"):
+        path.write_text("")
+    (other / "__main__.py").write_text("print('another course')")
+    monkeypatch.setenv("COURSE_PYTHON", sys.executable)
+    monkeypatch.chdir(tmp_path)
+    refused = run("lab", "no-such-lesson")
+    assert refused.returncode == 2 and "another course" not in refused.stdout
+    assert "no lesson 'no-such-lesson'" in refused.stderr
 
 
 def test_conda_lists_nothing_of_its_own() -> None:

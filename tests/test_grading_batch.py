@@ -54,10 +54,17 @@ def fake(submission: Submission, settings: Settings) -> Graded:
         raise ZeroDivisionError("ours")
     if word == b"no-sandbox":
         raise CourseError("no sandbox here")
+    if word == b"terminated" and not (marker := Path(submission.origin)).exists():
+        marker.write_text("")
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+    if word == b"memory":
+        raise MemoryError("here")
     if word == b"sleep":
         time.sleep(30)
     row.status, row.checks_version = RowStatus.GRADED, checks_version(row.notebook)
-    row.results = {"2.1": ExerciseResult("2.1", "t", float(word), 2.0, "passed", flags=("f",))}
+    points = 1.0 if word == b"terminated" else float(word)
+    row.results = {"2.1": ExerciseResult("2.1", "t", points, 2.0, "passed", flags=("f",))}
     row.note = str(os.getpid())
     return row
 
@@ -125,6 +132,20 @@ def test_half_a_line_is_dropped_and_a_strange_file_refused(tmp_path):
         read_rows(path)
 
 
+def test_one_run_at_a_time_grades_into_a_folder(tmp_path):
+    path = tmp_path / "grades.jsonl"
+    first = Ledger(path)
+    with pytest.raises(CourseError, match="another run is grading into it.*another --out"):
+        Ledger(path)
+    first.add(row := Graded("a", "n", RowStatus.GRADED))
+    first.close([row])
+    assert os.listdir(tmp_path) == ["grades.jsonl"]
+    path.write_bytes(b"hello\n")
+    for _ in range(2):  # a refusal leaves no lock either
+        with pytest.raises(CourseError, match="line 1"):
+            Ledger(path)
+
+
 def test_a_process_that_dies_takes_no_neighbour_with_it(tmp_path):
     submissions = hand_in(b"1", b"die", b"2", b"1 b", b"die again", b"2 b")
     with local_workers(2) as workers:
@@ -135,6 +156,25 @@ def test_a_process_that_dies_takes_no_neighbour_with_it(tmp_path):
     assert rows[1].note == batches.DIED
     assert {row.note for row in rows[::2]}.isdisjoint({str(os.getpid())})
     assert not multiprocessing.active_children()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such signal")
+def test_one_worker_that_is_told_to_end_ends_no_batch(tmp_path):
+    """Somebody cleaned up: what it was at is graded again."""
+    told, *others = hand_in(b"terminated", b"1", b"2")
+    with local_workers(1) as workers:
+        rows, _ = run(tmp_path, [replace(told, origin=str(tmp_path / "told")), *others], workers)
+    assert [str(row.status) for row in rows] == ["graded"] * 3
+    assert not multiprocessing.active_children()
+
+
+def test_an_error_while_suspects_are_graded_alone_ends_no_batch(tmp_path):
+    batch = Batch(SETTINGS, Ledger(tmp_path / "grades.jsonl"), lambda row, reused: None, fake)
+    batch.one_by_one(list(enumerate(hand_in(b"memory", b"1"))), here())
+    assert [str(row.status) for row in batch.in_order()] == ["grader error", "graded"]
+    assert "MemoryError: here" in batch.rows[0].note
+    with pytest.raises(CourseError, match="no sandbox"):
+        batch.one_by_one([(2, hand_in(b"no-sandbox")[0])], here())
 
 
 def test_reading_that_never_ends_ends_its_process(tmp_path, monkeypatch):

@@ -248,3 +248,9 @@ def test_encoding_calls_nothing_of_a_students_class():
 def test_a_window_onto_an_array_is_numpys_memory():
     window = np.lib.stride_tricks.sliding_window_view(np.arange(6.0), 3)
     assert "owner" not in encode(window)
+
+
+def test_a_line_of_a_million_small_things_is_not_parsed():
+    """It would be a gigabyte of objects before one of them is counted."""
+    with pytest.raises(CodecError, match="too many items"):
+        observation_from_text(b"[" + b"{}," * 10**6 + b"{}]")

@@ -18,10 +18,13 @@ import pytest
 
 from course_utils.cli import grade as command
 from course_utils.errors import CourseError
-from course_utils.grading import batch
+from course_utils.grading import batch, publishing, telling
+from course_utils.grading.ledger import Ledger
+from course_utils.grading.platforms import LATE
 from course_utils.grading.policy import Policy
 from course_utils.grading.records import Graded, RowStatus
-from course_utils.grading.roster import Roster
+from course_utils.grading.roster import COLUMNS, Roster, read_roster
+from course_utils.grading.times import Time
 from tests.grading_helpers import (
     ROOT,
     as_bytes,
@@ -153,6 +156,9 @@ def test_a_second_run_grades_only_what_changed(graded, monkeypatch, capsys):
     options = ["--out", str(out), "--notebook", "02", "--roster", str(place / "roster.csv")]
     assert command.main([str(place / "in"), *options, "--compare", str(out)]) == 0
     assert "1 grade changed:\n  other" in capsys.readouterr().out
+    assert "other,02_requires_grad,,0,0" in (out / "changes.csv").read_text()
+    assert command.main([str(place / "in"), *options]) == 0
+    assert not (out / "changes.csv").exists(), "of a comparison that was not made"
     after = rows(out)
     assert after.pop("other")["status"] == "unreadable"
     assert after == {name: row for name, row in before.items() if name != "other"}
@@ -247,7 +253,12 @@ def every_lesson(tmp_path_factory) -> dict[tuple[str, str], dict[str, str]]:
     done = run(place / "in", "--out", place / "out", "--seed", 5, seconds=900)
     assert done.returncode == 0, done.stderr
     with open(place / "out" / "grades.csv", encoding="utf-8", newline="") as file:
-        return {(row["student"][3:], row["notebook"]): row for row in csv.DictReader(file)}
+        found = {(row["student"][3:], row["notebook"]): row for row in csv.DictReader(file)}
+    for line in (place / "out" / "grades.jsonl").read_text("utf-8").splitlines():
+        row = json.loads(line)
+        flags = [flag for result in row["results"].values() for flag in result["flags"]]
+        found[row["student"][3:], row["notebook"]]["flags"] = flags
+    return found
 
 
 @pytest.mark.timeout(600)  # the first one waits for all of them, on a machine that may be busy
@@ -256,6 +267,7 @@ def test_a_solution_is_worth_all_and_an_untouched_notebook_nothing(every_lesson,
     full, none = (every_lesson[student, path.stem] for student in ("full", "none"))
     assert (full["status"], full["total"]) == ("graded", full["max_total"])
     assert (none["status"], none["total"]) == ("graded", "0")
+    assert full["flags"] == none["flags"] == []  # nothing that a person should look at
 
 
 def test_nothing_half_after_a_kill(tmp_path):
@@ -344,15 +356,78 @@ def test_a_typing_error_in_written_points_is_told_before_anything_is_graded(tmp_
         command.main([str(tmp_path / "in"), "--out", str(tmp_path / "out")])
 
 
-def test_what_rules_cannot_be_applied_to_is_told(capsys):
+def test_what_rules_cannot_be_applied_to_is_told():
     due = {"02_requires_grad": datetime.datetime(2026, 5, 4, tzinfo=datetime.UTC)}
-    on_it = {"ada": {}, "bob": {}}
+    on_it = {"ada": dict.fromkeys(COLUMNS, ""), "bob": dict.fromkeys(COLUMNS, "")}
     best = [Graded(s, "02_requires_grad", RowStatus.GRADED, origin="x") for s in ("ada", "eve")]
-    command.tell_unknown(best, Policy(due=due), Roster(on_it))
-    said = capsys.readouterr().out
-    assert "2 with a due date and no known time" in said and "handed_in.csv" in said
-    assert "1 not on the roster: eve" in said
-    command.tell_unknown(best, Policy(), Roster())
-    assert capsys.readouterr().out == ""
-    command.tell_unknown(best, Policy(), Roster(), {("ada", ""): "x", ("zoe", "02"): "x"})
-    assert capsys.readouterr().out == "handed_in.csv has 1 who handed in nothing here: zoe\n"
+    best[0].note = LATE
+    untimed, late, strangers = telling.about_names_and_times(best, Policy(due=due), Roster(on_it))
+    assert "2 submissions of 2 students, with a due date" in untimed and "handed_in.csv" in untimed
+    assert late.startswith("LATE in the platform's name, and no time") and "ada (02)" in late
+    assert strangers == "1 not on the roster: eve"
+    best[1].handed_in, penalty = "2026-05-06T10:00", {"penalty_per_day": 0.1}
+    rules = Policy(due=due, late=Policy().late | penalty)
+    told = telling.about_names_and_times(best, rules, Roster())
+    assert told[2:] == ["late, and worth less: eve (02)"]
+    assert telling.about_names_and_times(best, Policy(), Roster()) == []
+    times = [Time("ada", "", "", "x"), Time("zoe", "02", "", "x")]
+    told = telling.about_names_and_times(best, Policy(), Roster(), best, times)
+    assert told == ["handed_in.csv has 1 for which nothing is here: zoe"]
+
+
+def published(out: Path, graded, rules=None, **options):
+    return publishing.publish(out, graded, rules or Policy(), Roster(), **options)
+
+
+def test_answers_in_words_that_nobody_has_read_are_told(tmp_path):
+    said = {"2.w": "Because nobody reads it."}
+    graded = [
+        Graded(s, "02_requires_grad", RowStatus.GRADED, written=said, origin="x") for s in "ab"
+    ]
+    _, told = published(tmp_path, graded, Policy(points={"2.w": 2.0}))
+    assert told == ["2 answers in words have no points yet (written.csv): totals are provisional"]
+    assert told[0] in (tmp_path / "report.html").read_text()
+    assert published(tmp_path, graded)[1] == [
+        "2 answers in words have no points yet (written.csv); they would be a bonus"
+    ]
+    sheet = tmp_path / "written.csv"
+    sheet.write_text(sheet.read_text("utf-8-sig").replace("2.w,,", "2.w,1,"))
+    assert published(tmp_path, graded)[1] == []
+
+
+def test_nothing_of_an_earlier_run_stays_in_a_folder(tmp_path):
+    lesson, other = "02_requires_grad", "06_tiling"
+    moodle = "Max_7_assignsubmission_file_/x.ipynb"
+    both = [Graded("Max_7", name, RowStatus.GRADED, origin=moodle) for name in (lesson, other)]
+    published(tmp_path, both)
+    assert (tmp_path / "import" / "moodle" / f"{other}_feedback.zip").is_file()
+    published(tmp_path, both[:1])
+    names = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert f"{lesson}.html" in names and not [name for name in names if other in name]
+    published(tmp_path, both[:1], with_finals=False)
+    assert not list((tmp_path / "import").rglob("*.*")) and not (tmp_path / "final.csv").exists()
+
+
+def test_one_lesson_into_a_folder_with_others_is_refused(tmp_path, monkeypatch):
+    hand_in(tmp_path / "in", {"ada": b"{}"})
+    out = tmp_path / "out"
+    out.mkdir()
+    Ledger(out / "grades.jsonl").close([Graded("ada", "06_tiling", RowStatus.GRADED)])
+    monkeypatch.setattr(command, "workers_for", lambda *_: pytest.fail("graded"))
+    arguments = [str(tmp_path / "in"), "--out", str(out), "--notebook"]
+    with pytest.raises(CourseError, match="holds 06_tiling of an earlier run.*use another --out"):
+        command.main([*arguments, "02"])
+    publishing.refuse_mixed(out, "06_tiling")
+    publishing.refuse_mixed(out, None)
+
+
+def test_a_number_of_moodles_finds_no_canvas_id(tmp_path):
+    (tmp_path / "roster.csv").write_text("student,canvas_id,moodle_id\nada,7034,1\nbob,5,7\n")
+    people = read_roster(tmp_path / "roster.csv")
+    names = ["Max Huang_7034_assignsubmission_file_/02.ipynb", "x_7034_900_02.ipynb"]
+    for name in names:
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"{}")
+    found = [each.student for each in command.handed_in(tmp_path / "in", people)]
+    assert found == ["Max Huang_7034", "ada"]

@@ -196,9 +196,10 @@ def test_pages_of_an_earlier_run_go_where_their_rows_went(tmp_path):
     run("bob", notebook="03_rematerialization")
     (tmp_path / "bob" / "note.html").write_text("mine")
     assert run("ada", "bob") == [
-        "ada/02_requires_grad.html", "bob/02_requires_grad.html", "bob/03_rematerialization.html",
+        "ada/02_requires_grad.html",
+        "bob/02_requires_grad.html",
         "bob/note.html",
-    ]  # fmt: skip
+    ]
     assert not (tmp_path / "ada_4711").exists()
 
 
@@ -250,3 +251,48 @@ def test_no_two_students_share_a_folder():
     made = pages.safe_name("=x")
     assert made.startswith("x-") and pages.safe_name(made) != made
     assert pages.safe_name("ada") == "ada" and pages.safe_name("ada-2026") == "ada-2026"
+
+
+def told_of(row) -> str:
+    return harmless(feedback_page(row)).text
+
+
+def test_an_answer_that_calls_one_without_a_pass_says_where_to_look():
+    name = "lazy_add_backward"
+    sources = {
+        "2.1": "def matmul_backward(x): ...",
+        "2.3": f"def {name}(x):\n    matmul_backward(x)",
+    }
+    rows = [result("failed", "2.1", 0), result("failed", "2.3", 0)]
+    both = {each.exercise: each for each in rows}
+    told = told_of(Graded("ada", "02_requires_grad", RowStatus.GRADED, both, sources=sources))
+    assert "2.3 uses matmul_backward (2.1), which did not pass: look there first" in told
+    both["2.3"] = result("not attempted", "2.3", 0)
+    told = told_of(Graded("ada", "02_requires_grad", RowStatus.GRADED, both, sources=sources))
+    assert "2.3 uses matmul_backward" in told and f"def {name}" in told, "the code is shown"
+    both["2.1"] = result("passed", "2.1")
+    told = told_of(Graded("ada", "02_requires_grad", RowStatus.GRADED, both, sources=sources))
+    assert "look there first" not in told
+
+
+def test_a_renamed_function_is_not_an_answer_that_is_gone():
+    row = graded(result(Ending.NOT_FOUND, "2.1", 0), sources={"2.1": "def my_backward(x): ..."})
+    told = told_of(row)
+    assert "does not define the name" in told and "No answer to this exercise was found" not in told
+    assert "The cell that was found" in told and "answer that was graded" not in told
+    assert "No answer to this exercise was found" in told_of(graded(result(Ending.NOT_FOUND)))
+
+
+def test_a_syntax_error_has_the_line_of_its_cell():
+    said = "Your code raised SyntaxError at `else`: expected ':'"
+    wrong = result("failed", "2.1", 0, cause="raised an error", diagnosis=said)
+    source = "def f(x):\n    if x:\n        pass\n    else\n        pass"
+    told = told_of(graded(wrong, sources={"2.1": source}))
+    assert "SyntaxError in line 4 of your cell at else: expected ':'" in told
+
+
+@pytest.mark.parametrize("note", ["no notebook in it: 02_requires_grad.py", "not a notebook"])
+def test_who_handed_in_no_notebook_is_told_what_to_hand_in(note):
+    told = told_of(Graded("ada", "", RowStatus.UNREADABLE, note=note))
+    assert "Hand in the notebook itself: the file that ends in .ipynb" in told
+    assert "02_requires_grad.py" in told or note == "not a notebook"

@@ -189,13 +189,13 @@ def test_final_points(tmp_path):
     assert found["alice"].points == 16.0
     assert found["alice"].max_points == 15.0
     assert (found["bob"].points, found["bob"].why) == (None, "exempt")
-    assert (found["carol"].points, found["carol"].why) == (13.5, "1 day late")
+    assert (found["carol"].points, found["carol"].why) == (13.5, "1 day late (after free days)")
     assert (found["dave"].points, found["dave"].why) == (0.0, "missing")
     assert (found["erin"].points, found["erin"].why) == (None, "grader error")
     finals.write_finals(tmp_path / "final.csv", list(found.values()), people, rules)
     lines = (tmp_path / "final.csv").read_text().splitlines()
     assert lines[0] == "student,name,02_requires_grad,percent,why"
-    assert lines[3] == "carol,,13.5,90,02_requires_grad: 1 day late"
+    assert lines[3] == "carol,,13.5,90,02_requires_grad: 1 day late (after free days)"
 
 
 def test_weights_and_what_does_not_count():
@@ -264,3 +264,44 @@ def test_a_roster_as_a_spreadsheet_may_save_it(tmp_path):
     (tmp_path / "roster.csv").write_bytes("student,name\nbob,J\u00f6\n".encode("cp1252"))
     with pytest.raises(CourseError, match="save it as CSV UTF-8"):
         read_roster(tmp_path / "roster.csv")
+
+
+@pytest.mark.parametrize(
+    "found, platform, student",
+    [
+        ("somebody_4711", "canvas", "ada"),
+        ("somebody_4711", "moodle", "somebody_4711"),  # a Canvas id is no number of Moodle's
+        ("somebody_12", "moodle", "ada"),
+        ("somebody_12", "canvas", "somebody_12"),
+        ("somebody_12", "gradescope", "somebody_12"),
+        (
+            "Ada Lovelace_13",
+            "moodle",
+            "ada",
+        ),  # numbered anew in each assignment: the name comes first
+    ],
+)
+def test_a_platforms_number_is_looked_up_in_its_own_column(tmp_path, found, platform, student):
+    people = roster(tmp_path, PEOPLE)
+    assert people.student(found, platform) == student
+    assert people.knows(found, platform) == (student == "ada")
+
+
+def test_a_roster_of_numbers_alone_is_any_platforms(tmp_path):
+    people = roster(tmp_path, "student\n4711\n")
+    assert people.student("Ada_4711", "canvas") == people.student("Ada_4711", "moodle") == "4711"
+
+
+def test_another_lessons_notebook_under_this_ones_name_has_a_row_here(tmp_path):
+    note = "named 02_requires_grad.ipynb, but by its content it is 06_tiling"
+    other = row("bob", notebook="06_tiling", note=note, origin="in/bob/02_requires_grad.ipynb")
+    people = roster(tmp_path, "student\nalice\nbob\n")
+    (alice, bob) = finals.missing_rows([other], people, [NOTEBOOK], 7)
+    assert alice.status is RowStatus.MISSING
+    assert (bob.status, bob.origin) == (RowStatus.WRONG_NOTEBOOK, other.origin)
+    assert bob.note == "02_requires_grad.ipynb was handed in, but by its content it is 06_tiling"
+    (bob,) = finals.missing_rows([other], Roster(), [NOTEBOOK], 7)
+    assert bob.status is RowStatus.WRONG_NOTEBOOK, "also without a roster"
+    assert finals.missing_rows([other, row("bob")], Roster(), [NOTEBOOK], 7) == []
+    (found,) = finals.finals([bob], Roster(), Policy(), lessons())
+    assert (found.points, found.why) == (0.0, "wrong notebook")

@@ -108,3 +108,27 @@ def test_who_handed_in_nothing_is_counted_once():
     nothing = [row("ed", status=RowStatus.MISSING), row("ed", status=RowStatus.MISSING)]
     told = text([*nothing, row("ada", result()), row("ada", status=RowStatus.MISSING)])
     assert "Submissions: 1." in told and "1 on the roster handed in nothing" in told
+
+
+def test_a_text_that_a_class_shares_is_one_line():
+    many = tuple(f"s{k:02}" for k in range(16))
+    told = text([row(name, result()) for name in many], [Pair(NOTEBOOK, "2.1", many, 1.0, True)])
+    assert "16 students" in told and "s15" in told
+    few = text([row("ada", result())], [Pair(NOTEBOOK, "2.1", ("ada", "bob"), 1.0, True)])
+    assert "ada, bob" in few and "2 students" not in few
+
+
+def test_what_a_person_must_decide_and_what_holds_of_all_is_in_it():
+    asks = [("ada", NOTEBOOK, "nothing tells which was the last")]
+    told = harmless(
+        report_page([row("ada", result())], [], asks=asks, told=["3 answers wait"])
+    ).text
+    assert "3 answers wait" in told and "nothing tells which was the last" in told
+
+
+def test_an_answer_that_failed_with_an_earlier_one_is_for_a_person():
+    one, two = result("failed", "2.1"), result("failed", "2.3")
+    sources = {"2.3": "def f(x):\n    return matmul_backward(x)"}
+    assert reasons(row("ada", one, two, sources=sources)) == [
+        "2.3 uses `matmul_backward` (2.1), which did not pass"
+    ]

@@ -1,14 +1,13 @@
 """grades.csv and what is made from rows: exact columns, harmless cells, and what changed since."""
 
 import csv
-from dataclasses import replace
 
 import pytest
 
 from course_utils.errors import CourseError
-from course_utils.grading import compare, rows
-from course_utils.grading.ledger import Ledger
+from course_utils.grading import attempts, rows
 from course_utils.grading.lessons import lessons
+from course_utils.grading.policy import Policy
 from course_utils.grading.records import ExerciseResult, Graded, RowStatus
 
 NOTEBOOK = "02_requires_grad"
@@ -103,49 +102,14 @@ def test_a_table_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
 
 def test_the_best_or_the_last_attempt():
-    first = row(missed=("2.1",), handed_in="2026-05-01T10:00", attempt=1)
-    second = row(missed=("2.2",), handed_in="2026-05-02T10:00", attempt=2)
+    first = row(missed=("2.1",), handed_in="2026-05-01T10:00", content_hash="1")
+    second = row(missed=("2.2",), handed_in="2026-05-02T10:00", content_hash="2")
     broken = row(status=RowStatus.UNREADABLE, handed_in="2026-05-03T10:00", attempt=3)
     failed = row(status=RowStatus.GRADER_ERROR)
-    assert rows.best_rows([first, second, broken]) == [first]
-    assert rows.best_rows([first, second, broken], "last") == [second]
-    assert rows.best_rows([first, failed]) == [failed]
+    assert attempts.chosen([first, second, broken]) == ([first], [])
+    assert attempts.chosen([first, second, broken], Policy("last")) == ([second], [])
+    assert attempts.chosen([first, failed]) == ([failed], [])
     stray = row(status=RowStatus.WRONG_NOTEBOOK, notebook="")
-    assert rows.best_rows([stray, first]) == [first]
+    assert attempts.chosen([stray, first]) == ([first], [])
     alone = row("bob", status=RowStatus.WRONG_NOTEBOOK, notebook="")
-    assert rows.best_rows([first, alone, stray]) == [first, alone]
-
-
-def test_what_changed_and_why():
-    old = [row("a"), row("b"), row("c"), row("d"), row("e", status=RowStatus.GRADER_ERROR)]
-    new = [
-        row("a", missed=("2.4",), content_hash="other"),
-        replace(row("b", missed=("2.1", "2.2")), checks_version="def", seed=8),
-        row("c", missed=("2.3",)),
-        row("e"),
-        row("f"),
-    ]
-    found = {(each.student, each.exercise): each for each in compare.changes(old, new)}
-    assert found["a", "2.4"].why == "another submission"
-    assert (found["a", "2.4"].before, found["a", "2.4"].now) == (4.0, 0.0)
-    assert found["b", "2.1"].why == found["b", "2.2"].why == "other checks, another seed"
-    assert found["c", "2.3"].why == "nothing that is known: look at it"
-    assert found["d", ""].why == "not in the new run"
-    assert found["f", ""].why == "not in the old run"
-    assert found["e", ""].why == "the grader failed"
-    assert len([key for key in found if key[0] == "a"]) == 1
-    assert compare.changes(old, old) == []
-    assert compare.told([]) == "0 grades changed"
-    assert "a 2.4: 4 -> 0 (another submission)" in compare.told(list(found.values()))
-
-
-def test_an_old_run_is_a_folder_or_its_file(tmp_path):
-    Ledger(tmp_path / "grades.jsonl").close([row()])
-    for place in (tmp_path, tmp_path / "grades.jsonl"):
-        assert compare.old_rows(place) == [row()]
-    with pytest.raises(CourseError, match="no grades.jsonl there"):
-        compare.old_rows(tmp_path / "nothing")
-    compare.write_changes(
-        tmp_path / "changes.csv", compare.changes([row()], [row(missed=("2.1",))])
-    )
-    assert "alice,02_requires_grad,2.1,2,0,nothing" in (tmp_path / "changes.csv").read_text()
+    assert attempts.chosen([first, alone, stray]) == ([first, alone], [])

@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +18,7 @@ from course_utils.grading.records import Answer, Ending, Job, Run
 from course_utils.grading.sandbox import cgroups, choose, containers
 from course_utils.grading.sandbox.bubblewrap import Bubblewrap, environment, scope_prefix
 from course_utils.grading.sandbox.cgroups import Group, Groups, find_groups
-from course_utils.grading.sandbox.choose import choose_sandbox, close_sandbox
+from course_utils.grading.sandbox.choose import choose_sandbox
 from course_utils.grading.sandbox.containers import Container
 from course_utils.grading.sandbox.inside import Inside
 from course_utils.grading.sandbox.limits import Limits
@@ -279,6 +280,19 @@ def test_an_engine_that_hangs_leaves_no_pipe_open(course, tmp_path, monkeypatch)
     assert (run.ending, points, handles()) == (Ending.CRASHED, 0, before)
 
 
+def test_each_container_is_ended_by_its_own_name(tmp_path, monkeypatch):
+    """Two jobs at once in one process: a cluster's worker with threads."""
+    ended, sandbox = [], Container(tmp_path, "podman")
+    commands = [sandbox.command(tmp_path, LIMITS) for _ in range(2)]
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: ended.append(command[-1]))
+    for command in commands:
+        sandbox.end(SimpleNamespace(args=command, returncode=-9))
+    assert ended == [command[command.index("--name") + 1] for command in commands]
+    assert len(set(ended)) == 2
+    sandbox.end(SimpleNamespace(args=commands[0], returncode=0))
+    assert len(ended) == 2
+
+
 def test_no_sandbox_no_grading(monkeypatch):
     monkeypatch.setattr(choose.shutil, "which", lambda name: None)
     with pytest.raises(CourseError, match="no sandbox, no grading.*bubblewrap.*--inside-container"):
@@ -289,7 +303,7 @@ def test_a_course_folder_lives_as_long_as_its_sandbox():
     sandbox = choose_sandbox()
     folder = sandbox.course
     assert (folder / "0/course_utils/ag.py").exists()  # of the answer that it was tried with
-    close_sandbox(sandbox)
+    del sandbox
     assert not folder.exists()
     folder = choose_sandbox().course
     assert not folder.exists()

@@ -14,7 +14,8 @@ from course_utils.grading import packed as packed_up
 from course_utils.grading.grade_one import Settings, grade_one
 from course_utils.grading.platforms import gradescope_submitters
 from course_utils.grading.records import Graded, RowStatus, Submission
-from course_utils.grading.submissions import collect, handed_in_times, with_times
+from course_utils.grading.submissions import collect
+from course_utils.grading.times import read_times, with_times
 from tests.grading_helpers import zipped
 
 NB = b'{"cells": []}'
@@ -276,7 +277,7 @@ def test_times_come_from_a_table_where_it_is_there(tmp_path):
         (tmp_path / "handed_in.csv").write_text(text)
         students = [("alice", "02_requires_grad"), ("alice", "03_rematerialization"), ("bob", "")]
         rows = [Graded(*each, RowStatus.GRADED) for each in students]
-        return [each.handed_in for each in with_times(rows, handed_in_times(tmp_path), called)]
+        return [row.handed_in for row in with_times(rows, read_times(tmp_path, called))[0]]
 
     ten, two = "2026-05-04T10:00", "2026-05-05 14:00"
     assert timed(f"student,handed_in\nalice,{ten}\n") == [ten, ten, ""]
@@ -288,12 +289,12 @@ def test_times_come_from_a_table_where_it_is_there(tmp_path):
         "",
         "",
     ]
-    with pytest.raises(CourseError, match="student, notebook, handed_in"):
+    with pytest.raises(CourseError, match="student, handed_in and"):
         timed("who,when\n")
     with pytest.raises(CourseError, match="alice: 'yesterday' is no time"):
         timed("student,handed_in\nalice,yesterday\n")
     (tmp_path / "handed_in.csv").unlink()
-    assert handed_in_times(tmp_path) == handed_in_times(tmp_path / "none") == {}
+    assert read_times(tmp_path) == read_times(tmp_path / "none") == []
 
 
 def test_bad_places_say_what_to_do(tmp_path):

@@ -1,6 +1,7 @@
 """The zoo: none above its honest score, none harming its neighbours, nothing left behind."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -15,7 +16,7 @@ from course_utils.grading.judging import judge_runs
 from course_utils.grading.lessons import lessons
 from course_utils.grading.reading import read_submission
 from course_utils.grading.records import Graded, Job, RowStatus
-from course_utils.grading.sandbox.choose import choose_sandbox, close_sandbox
+from course_utils.grading.sandbox.choose import choose_sandbox
 from course_utils.grading.sandbox.limits import Limits
 from course_utils.grading.sandbox.run import run_job
 from course_utils.grading.submissions import collect
@@ -35,7 +36,7 @@ def sandbox() -> Iterator:
     before = left_behind()
     sandbox = choose_sandbox()
     yield sandbox
-    close_sandbox(sandbox)
+    shutil.rmtree(sandbox.course, ignore_errors=True)
     new = {kind: found - before[kind] for kind, found in left_behind().items()}
     assert not any(new.values()), new
 

@@ -55,6 +55,17 @@ def test_the_words_carry_the_numbers(shown):
     assert "naive: 100 at 1,024, 400 at 2,048" in shown[1]["text/plain"]
 
 
+def test_an_axis_says_which_moment_it_shows(shown, monkeypatch):
+    labels = []
+    monkeypatch.setattr(
+        plots, "show_figure", lambda figure, _: labels.append(figure.axes[0].get_xlabel())
+    )
+    for moment in ("after", "before"):
+        plots.memory_timeline(two_steps(), moment=moment)
+    plt.close("all")
+    assert "after the step" in labels[0] and "when the step has what it reads" in labels[1]
+
+
 def test_a_figure_is_the_same_bytes_each_time(shown):
     timeline = two_steps()
     plots.memory_timeline(timeline)

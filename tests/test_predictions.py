@@ -1,12 +1,14 @@
 """Predictions, the record that keeps them, and the table of progress."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from course_utils import measured, needs, predict, progress
 from course_utils.checks import all_exercises, predictions, record
 from course_utils.checks.core import Status, Verdict
+from course_utils.locks import held
 
 
 @pytest.fixture(autouse=True)
@@ -148,6 +150,36 @@ def test_deleting_the_record_loses_nothing_else(own_state):
     assert [path.name for path in own_state.iterdir()] == [".progress.json"]
     (own_state / ".progress.json").unlink()
     assert progress().points == 0
+
+
+def test_two_notebooks_at_once_lose_no_entry(own_state):
+    def notebook(name):
+        for number in range(40):
+            record.store("predictions", f"{name}.{number}", {"number": number, "unit": ""})
+
+    with ThreadPoolExecutor(3) as kernels:
+        list(kernels.map(notebook, "abc"))
+    assert len(record.load()["predictions"]) == 120
+    assert [path.name for path in own_state.iterdir()] == [".progress.json"]
+
+
+def test_a_lock_that_somebody_keeps_stops_no_check(own_state, monkeypatch):
+    monkeypatch.setattr(record, "_WAIT_SECONDS", 0.05)
+    with held(own_state / ".progress.json.lock", 0) as has_it:
+        record.record_verdict(verdict(Status.PASSED))
+        assert has_it and record.load()["exercises"] == {"1.1": "passed"}
+
+
+def test_a_record_that_is_open_elsewhere_leaves_nothing_behind(own_state, monkeypatch):
+    """As on Windows: it cannot be replaced now, and lives as long as the kernel."""
+
+    def refused(*_):
+        raise PermissionError(13, "it is open")
+
+    monkeypatch.setattr(record.os, "replace", refused)
+    record.record_verdict(verdict(Status.PASSED))
+    assert list(own_state.iterdir()) == []
+    assert record.load()["exercises"] == {"1.1": "passed"}
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(monkeypatch, tmp_path):

@@ -111,6 +111,17 @@ def test_a_lesson_that_is_not_out_leaves_no_trace(copies):
     assert "L12-53" not in texts(early) and "L12-41" in texts(early)
 
 
+def test_a_widget_of_two_lessons_brings_no_record_of_the_later_one(copies):
+    trace = "course_utils/widgets/traces/{}.json".format
+    later = copies["00-06"]
+    assert trace("flash_attention") not in later and trace("flash_attention") in copies["all"]
+    assert {trace("tiled_product"), trace("engines"), trace("checkpoints")} <= later.keys()
+    tiles = later["course_utils/widgets/tiles.py"].decode()
+    assert "flash_attention" not in tiles and "step_through_flash" not in tiles
+    assert "def step_through_product" in tiles and "def tiles_in_motion" in tiles
+    assert "def step_through_flash" in copies["all"]["course_utils/widgets/tiles.py"].decode()
+
+
 def test_what_is_planted_is_found():
     source = next(  # a whole solution, indented otherwise and with a remark in it
         cell.text

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from course_utils.checks import predictions
 from course_utils.cli import ROOT
 from course_utils.cli import site as command
 from course_utils.errors import CourseError
@@ -123,7 +124,26 @@ def test_checks_open_predictions_and_progress_show_no_output() -> None:
         code("print(1)", {"output_type": "stream", "name": "stdout", "text": "1 < 2\n"}),
     )
     assert "not attempted" not in html and "is open" not in html
-    assert '<pre class="output wide">1 &lt; 2</pre>' in html
+    assert '<pre class="output wide" role="group" aria-label="Output">1 &lt; 2</pre>' in html
+
+
+def test_what_needs_a_kernel_is_told_in_words_that_are_true_on_a_page(
+    monkeypatch, tmp_path
+) -> None:
+    monkeypatch.setenv("COURSE_STATE", str(tmp_path))
+    told: list[str] = []
+    monkeypatch.setattr(predictions, "_say", told.append)
+    predictions.measured("9.a", 112)
+    with predictions.needs("9.1", "9.2"):
+        raise NotImplementedError
+    html, _ = page_of(
+        *(code("run()", shown(plain=text, html=f"<em>{text}</em>")) for text in told),
+        code("print()", shown(plain="Measured: 112.")),
+    )
+    assert "<details><summary>What was measured</summary>112</details>" in html
+    assert "What your own answer to exercise 9.1 and 9.2 does stands here in the notebook." in html
+    assert "none made" not in html and "Solve exercise" not in html
+    assert "Measured: 112." in html
 
 
 def test_pictures_become_files_with_their_size() -> None:
@@ -177,12 +197,18 @@ def test_prose_keeps_details_tables_and_displayed_formulas() -> None:
 
 def test_an_empty_head_is_a_cell_and_a_formula_keeps_its_comma() -> None:
     html, _ = page_of(markdown("| | b |\n|---|---|\n| 1 | 2 |\n\nIt is $-\\infty$, and $x$ is.\n"))
-    assert html.count("<th>") == 1 and "<td></td>" in html
+    assert html.count("<th>") == 1 and "<td></td>" in html and '<th scope="row">1</th>' in html
     assert '</math></span>,</span> and <span class="math inline">' in html
-    html, _ = page_of(
-        code("f()", shown(html='<th scope="col" style="a"></th><th scope="col">b</th>'))
-    )
+    heads = '<table><tr><th scope="col" style="a"></th><th scope="col">b</th></tr></table>'
+    html, _ = page_of(code("f()", shown(html=heads)))
     assert '<td style="a"></td><th scope="col">b</th>' in html
+
+
+def test_heads_that_are_all_empty_are_left_out_and_others_name_columns_alone() -> None:
+    html, _ = page_of(markdown("| | |\n|---|---|\n| 1 | 2 |\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"))
+    first, second = html.split("</table>")[:2]
+    assert "<thead>" not in first and '<th scope="row">1</th>' in first
+    assert second.count("<th>") == 2 and "scope" not in second
 
 
 def test_source_that_a_cell_shows_is_coloured_as_code() -> None:
@@ -190,7 +216,10 @@ def test_source_that_a_cell_shows_is_coloured_as_code() -> None:
         code("f()", shown(html="<style>pre {}</style>", latex="x", plain="def f(): 1"))
     )
     assert (
-        html.count("<pre") == 2 and "<style>" not in html and '<span class="k">def</span>' in html
+        html.count("<pre") == 2
+        and 'aria-label="Source of f"' in html
+        and "<style>" not in html
+        and '<span class="k">def</span>' in html
     )
 
 
@@ -265,12 +294,30 @@ def test_a_folder_that_holds_something_else_is_left_alone(tmp_path, capsys) -> N
 
 
 def test_an_older_site_is_replaced_whole(tmp_path) -> None:
-    out = tmp_path / "deep" / "site"
-    build.write(out, {"index.html": f"<meta {build.MARK}>".encode(), "old/x.png": b"1"})
+    out, page = tmp_path / "deep" / "site", f"<meta {build.MARK}>".encode()
+    build.write(out, {"index.html": page, "09_gone.html": page, "images/x.png": b"1"})
     build.refuse_foreign(out)
     build.write(out, {"index.html": b"2"})
     assert [path.name for path in out.rglob("*")] == ["index.html"]
     assert list(out.parent.iterdir()) == [out]
+
+
+def test_what_lies_beside_an_older_site_stays(tmp_path) -> None:
+    out, page = tmp_path / "site", f"<meta {build.MARK}>".encode()
+    build.write(out, {"index.html": page, "site.css": b"1"})
+    (out / ".git").mkdir()
+    (out / ".git" / "HEAD").write_text("ref")
+    (out / "CNAME").write_text("name")
+    (out / "own.html").write_text("mine")
+    build.write(out, {"index.html": page + b"2"})
+    found = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
+    assert found == [".git/HEAD", "CNAME", "index.html", "own.html"]
+    assert (out / "index.html").read_bytes() == page + b"2"
+
+
+def test_what_cannot_be_written_is_told(tmp_path) -> None:
+    out = tmp_path / "site"
+    build.write(out, {"index.html": b"1"})
     with pytest.raises(CourseError, match="cannot write"):
         build.write(out / "index.html" / "site", {"index.html": b"2"})
 

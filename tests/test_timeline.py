@@ -139,3 +139,19 @@ def test_partials_methods_and_callable_objects_have_lines_too():
         (step,) = trace_lines(function, node, names=["n"], count=["n.grad"]).steps
         assert step.label.startswith("node.grad = node.grad")
         assert step.current_bytes == ARRAY and step.peak_bytes >= 2 * ARRAY
+
+
+def test_a_step_tells_buffers_apart_and_who_made_them():
+    with Timeline(before={"w": (w := np.ones(SIZE))}, count=["w"]) as timeline:
+        x = np.ones(SIZE)
+        timeline.note("earlier", x=x)
+        first = timeline.mark("first", x=x, w=w)
+        x += 1
+        same = timeline.mark("in place", x=x, w=w)
+        x = x + 1
+        other = timeline.mark("another", x=x, w=w)
+    assert first.made == same.made == {"w": "", "x": "earlier"}
+    assert first.buffers == same.buffers and len(timeline.steps) == 3
+    assert other.made == {"w": "", "x": "another"}
+    assert other.buffers["x"] not in first.buffers.values()
+    assert other.buffers["w"] == first.buffers["w"]

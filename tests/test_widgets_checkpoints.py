@@ -185,3 +185,10 @@ def test_the_figure_in_its_stead_tells_the_stairs():
     with collect_figures() as figures:
         checkpoints._draw(network_of("uneven"))
     assert "best choices: 0.571 at 14, 0.429 at 15" in figures[0]["text/plain"]
+
+
+def test_the_picture_is_told_in_short_and_in_the_units_of_the_table():
+    for network in checkpoints.playground_data(*NAMES)["networks"]:
+        told = checkpoints._words(network)
+        assert len(told) < 300 and told.count(" %") == 4
+        assert checkpoints._percent(network, network["sets"][0][1]) in told

@@ -208,6 +208,21 @@ def test_a_very_long_run_is_cut_and_says_so(shown, monkeypatch):
     assert data["note"] == "The first 10 events of 30."
 
 
+def test_an_attention_may_have_an_array_called_a(shown):
+    hbm = HBM()
+    arrays = {name: hbm.array(np.ones((8, 4)), name) for name in "QKVO"}
+    scores = hbm.array(np.zeros((8, 8)), "A")
+    with SRAM(ROOMY, hbm, record=True) as sram:
+        q, k, v = (sram.load(arrays[name]) for name in "QKV")
+        weights = q @ k.T
+        sram.store(scores, weights)
+        sram.store(arrays["O"], weights @ v)
+    tiles.tiles_in_motion(sram)
+    data = shown[0][0][1]
+    assert {"Q", "K", "O", "scores"} <= set(data["places"]) and "A" not in data["places"]
+    assert shown[1]  # its figure
+
+
 def test_runs_that_cannot_be_drawn_are_refused():
     with pytest.raises(ValueError, match="record=True"):
         tiles.tiles_in_motion(product(np.ones((2, 2)), np.ones((2, 2)), naive, record=False))

@@ -21,6 +21,7 @@ from course_utils.authoring.source import Lesson
 PACKAGE = "course_utils"
 NOT_RUN_BY_LESSONS = (["cli"], ["authoring"])
 CHECK_CALLS = ("check", "needs")
+DATA_BESIDE = {"course_utils.recorded": "benchmarks/*.json"}  # module -> what it reads elsewhere
 LISTING = "the list of exercises"  # what `progress` shows
 
 
@@ -56,6 +57,7 @@ def fingerprint(
         waiting += imported(tree, package, root)
         waiting += [module.rpartition(".")[0]] if "." in module else []
         paths |= neighbours(tree, path.parent)
+        paths |= set(root.glob(DATA_BESIDE[module])) if module in DATA_BESIDE else set()
     hashes = {path.relative_to(root).as_posix(): file_hash(path) for path in sorted(paths)}
     if shows_progress and list_exercises:
         hashes[LISTING] = listing_hash(list_exercises())

@@ -78,13 +78,14 @@ def observe_memory(answer: Callable, *args, inputs_may_change: bool = False) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("default")  # a trace that says what it displaced is no error
         with Trace() as trace:
-            watchers = _watchers()
+            watchers, collects = _watchers(), gc.isenabled()
             for announce in ANNOUNCE:
                 announce("begins")
                 trace.restart_peak()
             try:
                 value = answer(*args)
                 watches = _watchers() != watchers
+                gc.disable()  # what a collection takes away in between would pass for copies
                 stats = trace.snapshot()
                 kept = _copied(value)
                 trace.restart_peak()
@@ -96,6 +97,8 @@ def observe_memory(answer: Callable, *args, inputs_may_change: bool = False) -> 
             except BaseException as problem:
                 return Observation(error=describe_error(problem, answer))
             finally:
+                if collects:
+                    gc.enable()
                 for announce in ANNOUNCE:
                     announce("ends")
     changed = not inputs_may_change and not all(map(_same, before, args))
@@ -153,9 +156,10 @@ def find_out_of_sight(answer: Callable, *args) -> str:
 def describe_error(problem: BaseException, answer: Callable) -> Error:
     """An exception as plain data, with the last line of the answer's own file that led to it."""
     code = getattr(answer, "__code__", None)
-    line, here = "", problem.__traceback__
+    line, raised_in, here = "", code, problem.__traceback__
     while here is not None:
-        if code is not None and here.tb_frame.f_code.co_filename == code.co_filename:
+        raised_in = here.tb_frame.f_code
+        if code is not None and raised_in.co_filename == code.co_filename:
             line = linecache.getline(code.co_filename, here.tb_lineno).strip().rstrip(":")
         here = here.tb_next
     problem.__traceback__ = None  # a kept traceback keeps the arrays it saw
@@ -163,6 +167,9 @@ def describe_error(problem: BaseException, answer: Callable) -> Error:
         message = str(problem)[:500]
     except Exception:  # an exception class of the student's own
         message = ""
+    is_stub = isinstance(problem, NotImplementedError) and not message
+    if is_stub and code is not None and raised_in.co_name != getattr(answer, "__name__", ""):
+        message = f"`{raised_in.co_name}`, which it calls, is still a stub"
     return Error(type(problem).__name__, message, line)
 
 

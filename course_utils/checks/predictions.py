@@ -85,8 +85,9 @@ class needs:
 
 
 def _quantity(value: float, unit: str) -> str:
-    word = unit[:-1] if value == 1 and unit.endswith("s") else unit  # one array
-    return f"{_number(value)} {word}".rstrip()
+    number = _number(value)
+    word = unit[:-1] if number == "1" and unit.endswith("s") else unit  # one array
+    return f"{number} {word}".rstrip()
 
 
 def _number(value: float) -> str:

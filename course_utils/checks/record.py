@@ -8,13 +8,16 @@ student's.
 import json
 import os
 import tempfile
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 
 from course_utils.checks import all_exercises
 from course_utils.checks.core import Status, Verdict
+from course_utils.locks import held
 
 _FILE_NAME = ".progress.json"
+_WAIT_SECONDS = 5  # for another notebook's entry: a check never hangs
 _memory: dict = {}  # the record, where no file can be written
 
 
@@ -41,21 +44,38 @@ def load() -> dict:
 
 
 def store(part: str, key: str, value) -> None:
-    """Note one entry. The file is replaced whole, so a crash leaves the old one."""
+    """Note one entry, one notebook at a time. The file is replaced whole: a crash leaves the old one."""
+    path = record_file()
+    if os.environ.get("NBGRADER_EXECUTION"):  # a grader's record would mix its students
+        _memory.update(_with(part, key, value))
+        return
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with held(path.with_name(f"{_FILE_NAME}.lock"), _WAIT_SECONDS):
+        record = _with(part, key, value)
+        try:
+            _write(path, record)
+            _memory.clear()
+        except OSError:  # a read-only course folder: the record lives as long as the kernel
+            _memory.update(record)
+
+
+def _with(part: str, key: str, value) -> dict:
     record = load()
     record[part][key] = value
-    path = record_file()
+    return record
+
+
+def _write(path: Path, record: dict) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=_FILE_NAME, suffix=".new")
     try:
-        if os.environ.get("NBGRADER_EXECUTION"):
-            raise OSError("a grader's record would mix its students")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=_FILE_NAME, suffix=".new")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump(record, file, indent=1, sort_keys=True)
         os.replace(name, path)
-        _memory.clear()
-    except OSError:  # a read-only course folder: the record lives as long as the kernel
-        _memory.update(record)
+    except BaseException:  # Windows: the file is open elsewhere
+        with suppress(OSError):
+            os.unlink(name)
+        raise
 
 
 def record_verdict(verdict: Verdict) -> None:

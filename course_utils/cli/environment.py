@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import site
 import subprocess
 import sys
 import sysconfig
@@ -27,6 +28,7 @@ from urllib.request import url2pathname
 
 from course_utils.cli import installing
 from course_utils.errors import CourseError
+from course_utils.locks import lock
 
 PACKAGE = "memory-io-course"
 LISTS = ("requirements.txt", "constraints.txt", "pyproject.toml")
@@ -37,12 +39,13 @@ GB = 10**9
 def choose_python(root) -> Path:
     """The interpreter for the commands: COURSE_PYTHON, else this one if complete, else .venv's."""
     if named := os.environ.get("COURSE_PYTHON"):
-        if ask(named, f"import importlib.metadata as m; m.version('{PACKAGE}')") is None:
+        python = os.path.abspath(shutil.which(named) or named)
+        if ask(python, f"import importlib.metadata as m; m.version('{PACKAGE}')", "-P") is None:
             raise CourseError(
                 f"COURSE_PYTHON={named} does not run, or lacks the course; with that Python, run: "
                 "-m pip install -r requirements.txt -c constraints.txt"
             )
-        return Path(named)
+        return Path(python)
     environment = Environment(root)
     if has_everything(environment):
         return Path(sys.executable)
@@ -54,8 +57,10 @@ def has_everything(environment: "Environment") -> bool:
     """True if the running Python is not .venv's, and has this very course and all it needs."""
     if Path(sys.prefix).resolve() == environment.folder.resolve():
         return False
-    site = Path(sysconfig.get_path("purelib"))
-    for installed in site.glob(PACKAGE.replace("-", "_") + "-*.dist-info"):
+    places = [sysconfig.get_path("purelib")]
+    places += [site.getusersitepackages()] if site.ENABLE_USER_SITE else []  # pip install --user
+    record = PACKAGE.replace("-", "_") + "-*.dist-info"
+    for installed in (found for place in places for found in Path(place).glob(record)):
         try:
             url = json.loads((installed / "direct_url.json").read_text("utf-8"))["url"]
             for name in environment.required_names():
@@ -66,10 +71,13 @@ def has_everything(environment: "Environment") -> bool:
     return False
 
 
-def ask(python: str | Path, code: str) -> str | None:
-    """What this interpreter prints when it runs the code; None if it can't."""
+def ask(python: str | Path, code: str, alone: str = "-I") -> str | None:
+    """What this interpreter prints when it runs the code; None if it can't.
+
+    alone: "-I" for itself alone; "-P" with the user's own packages, without the current folder.
+    """
     try:
-        answer = subprocess.run([str(python), "-I", "-c", code], capture_output=True, timeout=60)
+        answer = subprocess.run([str(python), alone, "-c", code], capture_output=True, timeout=60)
     except (OSError, subprocess.SubprocessError):
         return None
     return answer.stdout.decode("utf-8", "replace").strip() if answer.returncode == 0 else None
@@ -213,20 +221,3 @@ def only_one(door: Path):
             while not lock(file):
                 time.sleep(0.3)
         yield
-
-
-def lock(file) -> bool:
-    """False if another process holds the lock; where a file system has no locks, nobody does."""
-    try:
-        if os.name == "nt":
-            import msvcrt
-
-            file.seek(2**20)  # beyond the end: locked there, the file can still be read
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return not isinstance(error, BlockingIOError | PermissionError)
-    return True

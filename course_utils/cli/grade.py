@@ -5,6 +5,7 @@ DIR/grades.jsonl      all that is known of every submission; a run that was cut 
 DIR/seed.txt          the private seed that hidden cases come from
 DIR/feedback/         a page for each student; DIR/report.html: one for you
 DIR/written.csv       answers in words: yours to give points
+DIR/figures.json      what it came to, for --compare
 DIR/final.csv, import/ with --roster or --policy: final points, and what Canvas and Moodle import
 """
 
@@ -24,6 +25,7 @@ from course_utils.errors import CourseError
 from course_utils.machine import core_count
 
 FAILED = 1
+ONLY_CHECKS = "\n(by what the checks gave alone: the older run kept no figures of its policy)"
 STRAY = "If you have asked for it: --notebook, or a [due] in the policy"
 AGAIN = (
     "What is graded is kept in grades.jsonl, and the tables are as they were: run the same command again, "
@@ -47,7 +49,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("submissions", type=Path, metavar="SUBMISSIONS")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where grades go")
-    parser.add_argument("--notebook", help="only this lesson: 02, or 02_requires_grad")
+    parser.add_argument("--notebook", help="only this lesson (02), into its own --out")
     parser.add_argument("--seed", type=whole, help="of the hidden cases; drawn and kept without it")
     parser.add_argument("--roster", type=Path, metavar="CSV", help="who is in the course")
     parser.add_argument("--policy", type=Path, metavar="TOML", help="points, weights, due dates")
@@ -101,108 +103,94 @@ def ended_like_ctrl_c() -> Iterator[None]:
 
 def grade(options: argparse.Namespace, out: Path) -> int:
     """Grade, then write everything that is made from the rows."""
-    from course_utils.grading import compare, finals, ledger, policy, roster, rows, written
+    from course_utils.grading import (
+        compare,
+        figures,
+        finals,
+        ledger,
+        policy,
+        publishing,
+        roster,
+        telling,
+        written,
+    )
+    from course_utils.grading.attempts import chosen
     from course_utils.grading.batch import Batch
     from course_utils.grading.grade_one import Settings
     from course_utils.grading.lessons import choose_lesson, lessons
     from course_utils.grading.progress_bar import ProgressBar
-    from course_utils.grading.submissions import collect, handed_in_times, with_times
+    from course_utils.grading.times import read_times, with_times
 
     wanted = choose_lesson(options.notebook) if options.notebook else None
     rules = policy.read_policy(options.policy, lessons())
     people = roster.read_roster(options.roster)
     rules.check_names(people)
-    times = handed_in_times(options.submissions)
+    times = read_times(options.submissions, people.student)
+    publishing.refuse_mixed(out, wanted)
     # a typing error in points is told now, not after an hour
     written.given_points(out / written.FILE, rules.points)
-    old = compare.old_rows(options.compare, rules.attempts) if options.compare else None
-    total = sum(1 for _ in collect(options.submissions))
-    if not total:
-        raise CourseError(f"{options.submissions}: no notebooks in it")
+    old = compare.old_run(options.compare) if options.compare else None
+    total = count(options.submissions, people)
     settings = Settings(seed_of(out, options.seed), wanted, options.inside_container)
-
-    def handed_in() -> Iterator:
-        for each in collect(options.submissions):
-            yield replace(each, student=people.student(each.student))
-
     with workers_for(options) as workers, ProgressBar(total, "grading") as bar:
         book = ledger.Ledger(out / ledger.FILE)
         batch = Batch(settings, book, lambda row, reused: bar.step(row.student, reused))
         try:
-            graded = batch.run(handed_in(), workers)
+            graded = batch.run(handed_in(options.submissions, people), workers)
         except BaseException:
             book.close()
             print(f"\ngraded {len(batch.rows)} of {total}. {AGAIN}", file=sys.stderr)
             raise
     book.close(graded)
-    graded = with_times(graded, times, people.student)
-    best = rows.best_rows([rules.with_points(row) for row in graded], rules.attempts)
+    graded, doubtful = with_times(graded, times)
+    best, unsure = chosen(map(rules.with_points, graded), rules)
     notebooks, strays = ([wanted], []) if wanted else finals.asked_for(best, rules)
-    best += finals.missing_rows(best, people, notebooks, settings.seed)
+    best += finals.missing_rows(best, people, notebooks, settings.seed, graded)
     best.sort(key=lambda row: (row.student, row.notebook))
-    publish(options, out, best, rules, people, strays)
-    tell_unknown(best, rules, people, times)
+    asks = telling.asks(unsure, doubtful, rules)
+    with_finals = bool(options.roster or options.policy or options.inside_container)
+    found, told = publishing.publish(out, best, rules, people, strays, asks, with_finals)
+    told += telling.about_names_and_times(best, rules, people, graded, times)
+    print(*told, *telling.asks_told(asks), sep="\n", end="\n" * bool(told or asks))
     for stray in strays if options.roster or options.policy else ():
         print(f"{stray}: few handed it in, so it counts in no total. {STRAY}")
+    (out / compare.FILE).unlink(missing_ok=True)
     if old is not None:
-        found = compare.changes(old, [row for row in best if row.origin])
-        compare.write_changes(out / compare.FILE, found)
-        print(compare.told(found))
+        plain = figures.figures(chosen(graded)[0])
+        changed = compare.changes(old, found if old.is_whole else compare.Run(plain, {}))
+        compare.write_changes(out / compare.FILE, changed)
+        print(compare.told(changed) + (ONLY_CHECKS if not old.is_whole else ""))
     return summary(out, best)
 
 
-def publish(options: argparse.Namespace, out: Path, best: list, rules, people, strays) -> None:
-    """Everything that is made from the rows. Points given by hand are read first, and kept.
+def handed_in(place: Path, people) -> Iterator:
+    """Every submission, under its student's name in the roster. Raises CourseError."""
+    from course_utils.grading.platforms import source
+    from course_utils.grading.submissions import collect
 
-    strays: lessons that nobody was asked for; they count in no total.
-    """
-    from course_utils.grading import exports, feedback, finals, report, rows, written, written_page
-    from course_utils.grading.lessons import lessons
-
-    sheet, names = out / written.FILE, {s: each["name"] for s, each in people.students.items()}
-    written.update_sheet(sheet, best, people.student)
-    given = written.given_points(sheet)
-    by_hand = {
-        (row.student, row.notebook): sum(
-            points for points, _ in written.points_of(given, row.student, row.notebook).values()
-        )
-        for row in best
-    }
-    known = rules.lessons(lessons())
-    in_words = {notebook: rules.most_in_words(lesson) for notebook, lesson in known.items()}
-    rows.write_csv(out / rows.FILE, best, known, by_hand, rules.count_optional, in_words)
-    asked = [row for row in best if row.notebook not in strays]
-    found = finals.finals(asked, people, rules, known, by_hand)
-    there = [row for row in best if row.origin]
-    made = feedback.write_feedback(there, out / "feedback", sheet, found, names)
-    report.write_report(out / "report.html", best, names=names)
-    written_page.write_written(out / "written.html", best, sheet, names=names)
-    if options.roster or options.policy or options.inside_container:
-        finals.write_finals(out / finals.FILE, found, people, rules)
-        of_whom = {(row.student, row.notebook): page for row, page in zip(there, made)}
-        exports.write_exports(out / "import", found, best, people, rules, of_whom)
+    for each in collect(place, people.knows):
+        named = source(each.origin, each.student)
+        student = people.student(each.student, named.platform if named else "")
+        yield replace(each, student=student)
 
 
-def tell_unknown(best: list, rules, people, times: dict | None = None) -> None:
-    """What rules and tables can't be applied to: times that are not known, names that nobody has."""
-    from course_utils.grading.policy import moment
-    from course_utils.grading.submissions import TIMES
+def count(place: Path, people) -> int:
+    """How many submissions there are. Raises CourseError for none, and where somebody would be lost."""
+    from course_utils.grading.layout import refuse_lost, refuse_unclear
+    from course_utils.grading.platforms import source
+    from course_utils.grading.submissions import collect
 
-    due = [row for row in best if row.origin and row.notebook in rules.due]
-    untimed = sum(moment(row.handed_in) is None for row in due)
-    if untimed:
-        print(f"{untimed} with a due date and no known time: they count as on time. See {TIMES}")
-    strangers = sorted({row.student for row in best} - set(people.students))
-    if people.students and strangers:
-        print(f"{len(strangers)} not on the roster: {some(strangers)}")
-    there = {row.student for row in best if row.origin}
-    idle = sorted({name for name, _ in times or () if people.student(name) not in there})
-    if idle:
-        print(f"{TIMES} has {len(idle)} who handed in nothing here: {some(idle)}")
-
-
-def some(names: list[str], most: int = 5) -> str:
-    return ", ".join(name[:40] for name in names[:most]) + ", ..." * (len(names) > most)
+    refuse_unclear(place, people.knows)
+    total, strangers = 0, {}
+    for each in collect(place, people.knows):
+        total += 1
+        if not people.knows(each.student) and source(each.origin, each.student) is None:
+            inside = each.origin.removeprefix(str(place))
+            strangers.setdefault(each.student, set()).add(inside)
+    if not total:
+        raise CourseError(f"{place}: no notebooks in it")
+    refuse_lost(strangers, people.knows, people.student)
+    return total
 
 
 def workers_for(options: argparse.Namespace) -> AbstractContextManager:

@@ -47,12 +47,13 @@ def parse(arguments: list[str]) -> tuple[str | None, list[str]]:
 
 def find_lesson(name: str, root: Path) -> str:
     """The file name of a lesson, from its number, its name, or a path that ends in it."""
-    names = {path.name for path in root.glob("notebooks/*.ipynb")}
-    names |= {path.name for path in root.glob("work/*.ipynb")}  # a student's own, too
+    names = sorted(path.name for path in root.glob("notebooks/*.ipynb"))
+    # a student's own, too: after the lessons, for "01_topic-Copy1" is no lesson's name
+    names += sorted({path.name for path in root.glob("work/*.ipynb")} - set(names))
     if not names:
         raise CourseError(f"there are no lessons in {root / 'notebooks'}; is the course complete?")
     wanted = Path(name).name.removesuffix(".ipynb")
-    for file in sorted(names):
+    for file in names:
         if wanted in (file.removesuffix(".ipynb"), file.partition("_")[0]):
             return file
     lessons = ", ".join(sorted(file.removesuffix(".ipynb") for file in names))

@@ -19,10 +19,12 @@ import numpy as np
 
 from course_utils.checks.core import Error, Observation
 from course_utils.checks.observe import ANNOUNCE
+from course_utils.grading.alive import Kept
 from course_utils.grading.apart import find_kernel, is_kernel
 from course_utils.grading.cells_run import find_answer
 from course_utils.grading.codec import TooLarge, observation_as_text
 from course_utils.grading.decoding import case_from_json
+from course_utils.grading.outside import is_metered
 from course_utils.grading.records import Ending
 from course_utils.grading.tampering import Snapshot
 
@@ -53,6 +55,7 @@ def answer_and_exit(
 
     def announce(moment: str) -> None:
         if moment == "begins":
+            kept.charge()
             _trim(0)  # what an allocator keeps for later would hide what is taken next
         ask(moment)
 
@@ -62,11 +65,13 @@ def answer_and_exit(
         if is_kernel(run):
             found = find_kernel(exercise, (pipe, answers))
         else:
+            if is_metered(run):
+                kept = Kept([*exercise["support"], exercise["source"]])
             found = find_answer(exercise["name"], exercise["source"], exercise["support"])
         flags = _large_globals()
         send("ready")
         outcome = _try_cases(found, run, exercise, send, ask)
-        flags += snapshot.changed()
+        flags += [*snapshot.changed(), *(kept.flags if is_metered(run) else [])]
         _end_workers()
         send("said " + _dumps({"outcome": outcome, "detail": found.detail, "flags": flags}))
     finally:
@@ -97,6 +102,7 @@ def _try_cases(found: Any, run: Callable, exercise: dict, send: Callable, ask: C
             return Ending.TOO_MUCH_OUTPUT
         if seen.error is not None:
             break
+        del seen  # what an answer returned is not held when the next call begins
     return Ending.COMPLETE
 
 

@@ -27,6 +27,7 @@ from course_utils.grading.version import checks_version
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
 REUSED = (RowStatus.GRADED, RowStatus.PARTLY)
 CONNECT_SECONDS = 15
+ENDED = (BrokenProcessPool, SystemExit)  # SystemExit: somebody sent a worker SIGTERM, see `end`
 DIED = "the grader's own process ended on this submission"
 Grade = Callable[[Submission, Settings], Graded]
 Step = Callable[[Graded, bool], None]
@@ -93,14 +94,12 @@ class Batch:
             order, submission = self.running.pop(future)
             try:
                 self.finish(order, future.result())
-            except BrokenProcessPool:
+            except ENDED:
                 broken.append((order, submission))
             except CourseError:
                 raise
-            except Exception as error:  # of the pool's or the cluster's: grade_one raises none
-                row = empty_row(submission, self.settings)
-                told = f"{type(error).__name__}: {str(error)[:200]}"
-                self.finish(order, close(row, RowStatus.GRADER_ERROR, told))
+            except Exception as error:
+                self.finish(order, self.failed(submission, error))
         if broken:
             broken += self.running.values()
             self.running.clear()
@@ -112,10 +111,19 @@ class Batch:
         for order, submission in waiting:
             try:
                 row = workers.submit(work, self.grade, submission, self.settings).result()
-            except BrokenProcessPool:
+            except ENDED:
                 row = close(empty_row(submission, self.settings), RowStatus.GRADER_ERROR, DIED)
                 workers.renew()
+            except CourseError:
+                raise
+            except Exception as error:
+                row = self.failed(submission, error)
             self.finish(order, row)
+
+    def failed(self, submission: Submission, error: Exception) -> Graded:
+        """A row for a failure of the pool's or the cluster's: grade_one raises none."""
+        told = f"{type(error).__name__}: {str(error)[:200]}"
+        return close(empty_row(submission, self.settings), RowStatus.GRADER_ERROR, told)
 
 
 class Workers:

@@ -24,6 +24,7 @@ from course_utils.checks.core import Case, Observation
 MAX_LINE_BYTES = 32 * 10**6  # of one observation; the largest seen takes 11 MB
 MAX_ARRAY_BYTES = 20 * 10**6
 MAX_ITEMS = 50_000
+MAX_MARKS = 12 * MAX_ITEMS  # commas and brackets of a line: counted before it is parsed
 MAX_DEPTH = 40
 MAX_TEXT = 20_000
 MAX_INT_BITS = 20_000

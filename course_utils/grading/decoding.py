@@ -25,6 +25,7 @@ from course_utils.grading.codec import (
     MAX_INT_BITS,
     MAX_ITEMS,
     MAX_LINE_BYTES,
+    MAX_MARKS,
     MAX_TEXT,
     CodecError,
 )
@@ -77,6 +78,9 @@ def from_json(line: str | bytes) -> Any:
     """A line of JSON. Raises CodecError."""
     if len(line) > MAX_LINE_BYTES:
         raise CodecError("too long a line")
+    marks = (b",", b"[", b"{") if isinstance(line, bytes) else (",", "[", "{")
+    if sum(map(line.count, marks)) > MAX_MARKS:  # a small text may be a gigabyte of objects
+        raise CodecError("too many items in a line")
     try:
         return json.loads(line, parse_constant=_no_constant)
     except (ValueError, RecursionError) as problem:

@@ -6,7 +6,8 @@
     import/gradescope/<student>/<NN_topic>/results.json   what an autograder's container leaves behind
 
 A cell without a figure stays empty, and in Canvas's file a student without any figure has no row: no
-platform then overwrites what it has with a zero. Columns and rules are those of Canvas's and Moodle's own
+platform then overwrites what it has with a zero. A platform's number goes into that platform's file alone, and
+whom a roster does not know is in neither file. Columns and rules are those of Canvas's and Moodle's own
 importers (gradebook_importer.rb; mod/assign/feedback/offline and file) and of Gradescope's specification.
 """
 
@@ -14,14 +15,16 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from course_utils.authoring.files import write_whole
-from course_utils.grading import platforms
-from course_utils.grading.feedback import IN_OTHER_WORDS
+from course_utils.grading import dependence, platforms
+from course_utils.grading.dependence import failed_below
+from course_utils.grading.feedback import what_to_do
 from course_utils.grading.finals import Final
+from course_utils.grading.lessons import lessons
 from course_utils.grading.masking import fit_to_show
 from course_utils.grading.pages import safe_name
 from course_utils.grading.policy import Policy
@@ -40,6 +43,7 @@ MOODLE = [
     "Maximum Grade",
     "Last modified (grade)",
 ]
+Named = Mapping[tuple[str, str], platforms.Named]  # by student and notebook
 MOMENT = (1980, 1, 1, 0, 0, 0)  # of the files in a ZIP: the same pages, the same bytes
 
 
@@ -52,12 +56,12 @@ def write_exports(
     pages: Mapping[tuple[str, str], Path] | None = None,
 ) -> None:
     """Write them all. `pages`: of feedback, by student and notebook. Raises CourseError."""
-    write_canvas(folder / "canvas.csv", found, roster, policy)
-    numbers = {(row.student, row.notebook): moodle_number(row.origin) for row in rows}
+    named = named_by(rows, roster)
+    write_canvas(folder / "canvas.csv", found, roster, policy, named)
     notebooks, made = {final.notebook for final in found}, set()
     for notebook in sorted(notebooks):
         mine = [final for final in found if final.notebook == notebook]
-        write_moodle(folder / "moodle" / f"{notebook}.csv", mine, roster, numbers)
+        write_moodle(folder / "moodle" / f"{notebook}.csv", mine, roster, named)
         write_moodle_pages(
             folder / "moodle" / f"{notebook}_feedback.zip", notebook, rows, pages or {}
         )
@@ -69,17 +73,57 @@ def write_exports(
             text = json.dumps(gradescope_results(row, final), indent=1)
             write_whole({place: text.encode()})
             made.add(place)
-    for place in (
-        set(folder.glob("gradescope/*/*/results.json")) - made
-    ):  # of an earlier run's names
-        if place.parent.name in notebooks:
-            with suppress(OSError):
-                place.unlink()
-                place.parent.rmdir()
-                place.parent.parent.rmdir()
+    remove_old(folder, made, notebooks)
 
 
-def write_canvas(path: Path, found: list[Final], roster: Roster, policy: Policy) -> None:
+def remove_old(
+    folder: Path, made: Collection[Path] = (), notebooks: Collection[str] | None = None
+) -> None:
+    """Take away an earlier run's files: other students' results, other lessons' sheets; by default all."""
+    kept = notebooks or ()
+    sheets = [
+        path
+        for name in lessons()
+        for path in folder.glob(f"moodle/{name}*")
+        if path.name in (f"{name}.csv", f"{name}_feedback.zip") and name not in kept
+    ]
+    old = [path for path in folder.glob("gradescope/*/*/results.json") if path not in made]
+    for path in sheets + old + [folder / "canvas.csv"] * (notebooks is None):
+        with suppress(OSError):
+            path.unlink()
+            path.parent.rmdir()  # only if it is empty now
+            path.parent.parent.rmdir()
+
+
+def named_by(rows: list[Graded], roster: Roster) -> dict[tuple[str, str], platforms.Named]:
+    """By student and notebook, what platform named the submission; none where a file only looks so."""
+    found = {}
+    for row in rows:
+        named = platforms.named(row.origin)
+        if named and row.student in (named.student, roster.student(named.student, named.platform)):
+            found[row.student, row.notebook] = named
+    return found
+
+
+def number_of(student: str, platform: str, named: Named, roster: Roster) -> str | None:
+    """A student's number on this platform, by the names of all their submissions; "" where none tells.
+
+    None where they do not belong into the platform's file: not on the roster, or only known to another one.
+    """
+    mine = [each for (who, _), each in named.items() if who == student]
+    ours = [each.number for each in mine if each.platform == platform]
+    if student not in roster.students and (roster.students or (mine and not ours)):
+        return None
+    return ours[-1] if ours else ""
+
+
+def write_canvas(
+    path: Path,
+    found: list[Final],
+    roster: Roster,
+    policy: Policy,
+    named: Named | None = None,
+) -> None:
     """A gradebook import: Canvas finds a student by ID, and a column by the assignment's name."""
     notebooks = sorted({final.notebook for final in found})
     most = {n: max(final.max_points for final in found if final.notebook == n) for n in notebooks}
@@ -91,27 +135,28 @@ def write_canvas(path: Path, found: list[Final], roster: Roster, policy: Policy)
             "EX" if n in mine and mine[n].why == "exempt" else points(mine.get(n))
             for n in notebooks
         ]
-        ids = [entry["canvas_id"] or trailing_number(student), entry["sis_id"], entry["sis_login"]]
-        if any(cells):
+        own = number_of(student, "canvas", named or {}, roster)
+        ids = [entry["canvas_id"] or own, entry["sis_id"], entry["sis_login"]]
+        if any(cells) and own is not None:
             lines.append([entry["name"] or student, *ids, entry["section"], *cells])
     write_table(path, [*CANVAS, *(policy.names.get(n, n) for n in notebooks)], lines)
 
 
 def write_moodle(
-    path: Path,
-    found: list[Final],
-    roster: Roster,
-    numbers: dict[tuple[str, str], str] | None = None,
+    path: Path, found: list[Final], roster: Roster, named: Named | None = None
 ) -> None:
     """An offline grading worksheet: Moodle finds a row by `Participant` and the number.
 
-    numbers: those in the submissions' names. Moodle gives a student another one in each assignment.
+    named: Moodle gives a student another number in each assignment, and the submission's name has it.
     """
     lines = []
     for final in found:
-        entry = roster.entry(final.student)
-        own = (numbers or {}).get((final.student, final.notebook))
-        identifier = own or entry["moodle_id"] or trailing_number(final.student)
+        entry, key = roster.entry(final.student), (final.student, final.notebook)
+        mine = {key: named[key]} if named and key in named else {}
+        own = number_of(final.student, "moodle", mine, roster)
+        if own is None:
+            continue
+        identifier = own or entry["moodle_id"]
         name = entry["name"] or final.student.rpartition("_")[0] or final.student
         lines.append(
             [f"Participant {identifier}" if identifier else "", name, entry["email"]]
@@ -143,7 +188,7 @@ def write_moodle_pages(
 def moodle_folder(origin: str) -> re.Match | None:
     """The part of a submission's path that Moodle's export has named after its student."""
     matches = [platforms.MOODLE.match(part) for part in re.split("[/!]", origin)]
-    return next((match for match in reversed(matches) if match), None)
+    return next(filter(None, matches), None)  # the first: what follows it was named by a student
 
 
 def moodle_number(origin: str) -> str:
@@ -169,8 +214,9 @@ def gradescope_results(row: Graded, final: Final) -> dict:
         if not result.optional or result.points
     ]
     why = "" if final.why == str(row.status) else final.why
-    note = next((say for sign, say in IN_OTHER_WORDS.items() if sign in row.note), row.note)
+    note = what_to_do(row.note)
     told = [f"{row.notebook}: {row.status}", why, note.rstrip(".")]
+    told += [f"{dependence.told(name, below)}"[:-1] for name, below in failed_below(row).items()]
     if row.status is RowStatus.GRADER_ERROR:
         told = [f"{row.notebook}: the grader failed; your instructor has been told"]
     results = {"output": ". ".join(filter(None, told)), "output_format": "text", "tests": tests}
@@ -184,9 +230,3 @@ def output(result: ExerciseResult, source: str) -> str:
 
 def points(final: Final | None) -> str:
     return "" if final is None else number(final.points)
-
-
-def trailing_number(student: str) -> str:
-    """4711 of `Ada Lovelace_4711`, as a platform's export names a student."""
-    tail = student.rpartition("_")[2]
-    return tail if tail.isdigit() else ""

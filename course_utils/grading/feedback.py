@@ -11,10 +11,12 @@ from pathlib import Path
 
 from course_utils.checks.core import Status
 from course_utils.checks.show import MARKS
-from course_utils.grading import pages, written
+from course_utils.grading import dependence, pages, written
+from course_utils.grading.dependence import failed_below
 from course_utils.grading.finals import Final
+from course_utils.grading.lessons import lessons
 from course_utils.grading.masking import LONGEST, fit_to_show
-from course_utils.grading.records import ExerciseResult, Graded, RowStatus
+from course_utils.grading.records import Ending, ExerciseResult, Graded, RowStatus
 from course_utils.grading.rows import number
 from course_utils.grading.wording import diagnosis, lesson_title, rendered
 
@@ -27,6 +29,8 @@ IN_OTHER_WORDS = {  # what the reader says of a file -> what its owner can do
     "Open it in Jupyter, save it, and hand it in again.",
     "an empty file": "The file is empty. Hand the notebook in again.",
     "no answer of this course in it": "It is a notebook, but none of this course's answers is in it.",
+    "no notebook in": "Hand in the notebook itself: the file that ends in .ipynb. What came was no notebook.",
+    "not a notebook": "Hand in the notebook itself: the file that ends in .ipynb. What came was no notebook.",
 }
 OF_THE_WHOLE = {
     RowStatus.GRADED: "",
@@ -37,6 +41,13 @@ OF_THE_WHOLE = {
     RowStatus.GRADER_ERROR: "The grader failed on your submission. That is not your fault, and no "
     "grade: your instructor has been told.",
 }
+
+
+def what_to_do(note: str) -> str:
+    """A row's note; where the reader stumbled over the file, what its owner can do, and the note."""
+    says = [say for sign, say in IN_OTHER_WORDS.items() if sign in note]
+    named = f" ({note})" if ".py" in note or "no notebook in" in note else ""
+    return says[0] + named if says else note
 
 
 def page_path(folder: Path, student: str, notebook: str) -> Path:
@@ -52,9 +63,9 @@ def write_feedback(
 ) -> list[Path]:
     """FOLDER/<student>/<NN_topic>.html for each row; the paths. `sheet` has points for words.
 
-    found: what the points come to; names: people's names, by student. A page of an earlier run for one of
-    these notebooks, whose row is gone, goes too. Raises CourseError where a page, or the sheet, cannot be
-    written or read.
+    found: what the points come to; names: people's names, by student. A page of an earlier run whose row is
+    gone goes too, whatever its lesson. Raises CourseError where a page, or the sheet, cannot be written or
+    read.
     """
     graded = list(graded)
     given = written.given_points(sheet) if sheet else {}
@@ -65,13 +76,13 @@ def write_feedback(
         final = finals.get((row.student, row.notebook))
         page = feedback_page(row, points, final, pages.person(row.student, names))
         made.append(pages.write_page(page_path(folder, row.student, row.notebook), page))
-    remove_old(folder, made, {row.notebook for row in graded})
+    remove_old(folder, made)
     return made
 
 
-def remove_old(folder: Path, made: list[Path], notebooks: set[str]) -> None:
-    """Take away pages that an earlier run made for these notebooks and this one did not."""
-    kinds = {page_path(folder, "x", name).name for name in {*notebooks, ""}}
+def remove_old(folder: Path, made: list[Path]) -> None:
+    """Take away pages that an earlier run made and this one did not; nothing that has another name."""
+    kinds = {page_path(folder, "x", name).name for name in (*lessons(), "")}
     for path in set(folder.glob("*/*.html")) - set(made):
         if path.name in kinds:
             with suppress(OSError):
@@ -90,11 +101,12 @@ def feedback_page(
     if told := OF_THE_WHOLE.get(row.status, ""):
         body.append(f'<p class="doubt">{told}</p>')
     if row.note and row.status is not RowStatus.GRADER_ERROR:
-        note = next((say for sign, say in IN_OTHER_WORDS.items() if sign in row.note), row.note)
-        body.append(f'<p class="soft">{pages.prose(note[:LONGEST])}</p>')
+        body.append(f'<p class="soft">{pages.prose(what_to_do(row.note)[:LONGEST])}</p>')
     body += points_part(row, words or {}, final)
-    for result in row.results.values():
-        body += exercise_part(result, row.sources.get(result.exercise, ""))
+    below = failed_below(row)
+    for name, result in row.results.items():
+        more = dependence.told(name, below[name]) if name in below else ""
+        body += exercise_part(result, row.sources.get(result.exercise, ""), more)
     if any("<svg" in part for part in body):
         body.append(f'<p class="soft">{LEGEND}</p>')
     body += words_part(row, words or {})
@@ -147,8 +159,8 @@ def points_told(results: list[ExerciseResult]) -> str:
     return f"{number(got)} of {number(most)} points"
 
 
-def exercise_part(result: ExerciseResult, source: str) -> list[str]:
-    """One exercise: the verdict as word and mark, why, and bars of measured against allowed."""
+def exercise_part(result: ExerciseResult, source: str, more: str = "") -> list[str]:
+    """One exercise: the verdict as word and mark, why (and `more` of it), and bars of measured against allowed."""
     kind = {Status.PASSED: "passed", Status.NOT_ATTEMPTED: "open"}.get(result.status, "failed")
     mark = MARKS.get(result.status, CROSS)
     optional = ", optional" if result.optional else ""
@@ -159,6 +171,8 @@ def exercise_part(result: ExerciseResult, source: str) -> list[str]:
     ]
     if told := fit_to_show(result, source):
         parts.append(f"<p>{diagnosis(told)}</p>")
+    if more:
+        parts.append(f'<p class="doubt">{pages.prose(more)}</p>')
     for name, measure in list(result.measured.items())[:12]:
         limits = pages.allowed(measure)
         figure = pages.quantity(measure.get("value"), measure.get("unit", ""))
@@ -167,10 +181,12 @@ def exercise_part(result: ExerciseResult, source: str) -> list[str]:
             + (f'; <span class="soft">allowed: {pages.text(limits)}</span>' if limits else "")
             + f"{pages.measure_bar(name, measure)}</div>"
         )
-    if source.strip() and result.status != Status.NOT_ATTEMPTED:
+    if source.strip() and (result.status != Status.NOT_ATTEMPTED or more):
+        what = (
+            "cell that was found" if result.status == Ending.NOT_FOUND else "answer that was graded"
+        )
         parts.append(
-            f"<details><summary>The answer that was graded</summary><pre>{pages.text(source)}"
-            "</pre></details>"
+            f"<details><summary>The {what}</summary><pre>{pages.text(source)}</pre></details>"
         )
     return [*parts, "</section>"]
 

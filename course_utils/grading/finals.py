@@ -5,16 +5,19 @@ changed rule never means grading again.
 """
 
 import datetime
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from course_utils.grading.lessons import Lesson
 from course_utils.grading.policy import Policy
+from course_utils.grading.reading import OTHER_LESSON
 from course_utils.grading.records import Graded, RowStatus
 from course_utils.grading.roster import Roster
 from course_utils.grading.rows import core_max, core_points, number, write_table
 
 FILE = "final.csv"
+NOT_YET = (RowStatus.MISSING, RowStatus.WRONG_NOTEBOOK)  # who has time left may still hand in
 FEW = 0.25  # of all students: a lesson that fewer handed in was not asked for
 
 
@@ -27,7 +30,7 @@ class Final:
     points: float | None
     max_points: float
     days_late: int = 0
-    why: str = ""  # "exempt", "2 days late", a status other than graded
+    why: str = ""  # "exempt", "2 days late (after free days)", a status other than graded
     earned: float = 0.0  # before lateness
     share: float = 1.0  # what lateness leaves of it
     counts_optional: bool = False
@@ -54,13 +57,13 @@ def finals(
         earned = core_points(row, policy.count_optional)
         earned += (written or {}).get((row.student, row.notebook), 0.0)
         points, share = earned, policy.share(late)
-        why = [f"{late} day{'s' * (late != 1)} late"] if late else []
+        why = [days_told(late, row, policy)] if late else []
         why += [] if row.status is RowStatus.GRADED else [str(row.status)]
         if policy.is_exempt(row.student, row.notebook):
             points, why = None, ["exempt"]
         elif row.status is RowStatus.GRADER_ERROR:
             points = None
-        elif row.status is RowStatus.MISSING and not policy.is_over(row.student, row.notebook, now):
+        elif row.status in NOT_YET and not policy.is_over(row.student, row.notebook, now):
             points, why = None, ["not due yet"]
         else:
             points *= share
@@ -69,6 +72,13 @@ def finals(
         final = Final(row.student, row.notebook, points, most, late, told, earned, share)
         found.append(replace(final, counts_optional=policy.count_optional, in_words=in_words))
     return sorted(found, key=lambda each: (each.notebook, each.student))
+
+
+def days_told(late: int, row: Graded, policy: Policy) -> str:
+    """2 days late; and after what, where some days cost nothing."""
+    extension = policy.extensions.get(row.notebook, {}).get(row.student, 0)
+    free = ["free days"] * bool(policy.late["free_days"]) + ["extension"] * bool(extension)
+    return f"{late} day{'s' * (late != 1)} late" + f" (after {' and '.join(free)})" * bool(free)
 
 
 def asked_for(rows: list[Graded], policy: Policy) -> tuple[list[str], list[str]]:
@@ -88,16 +98,35 @@ def asked_for(rows: list[Graded], policy: Policy) -> tuple[list[str], list[str]]
 
 
 def missing_rows(
-    rows: list[Graded], roster: Roster, notebooks: list[str], seed: int
+    rows: list[Graded],
+    roster: Roster,
+    notebooks: list[str],
+    seed: int,
+    everything: list[Graded] | None = None,
 ) -> list[Graded]:
-    """A row for everybody on the roster, for each notebook that they did not hand in."""
+    """A row for everybody on the roster, for each notebook that they did not hand in.
+
+    everything: all attempts. Whoever gave another lesson's notebook this one's name has a row that says so.
+    """
     there = {(row.student, row.notebook) for row in rows}
-    return [
-        Graded(student, notebook, RowStatus.MISSING, seed=seed)
-        for student in roster.students
-        for notebook in notebooks
-        if (student, notebook) not in there
-    ]
+    instead = {}
+    for row in everything or rows:
+        if match := re.search(OTHER_LESSON, row.note):
+            number = re.match(r"\d\d", match[1])[0]
+            note = f"{match[1]} was handed in, but by its content it is {match[2]}"
+            wrong = Graded(row.student, "", RowStatus.WRONG_NOTEBOOK, note=note, origin=row.origin)
+            instead[row.student, number] = replace(wrong, seed=seed, handed_in=row.handed_in)
+    found = []
+    for student in {**roster.students, **{student: {} for student, _ in instead}}:
+        for notebook in notebooks:
+            if (student, notebook) in there:
+                continue
+            wrong = instead.get((student, notebook[:2]))
+            if wrong is not None:
+                found.append(replace(wrong, notebook=notebook))
+            elif student in roster.students:
+                found.append(Graded(student, notebook, RowStatus.MISSING, seed=seed))
+    return found
 
 
 def total_share(mine: list[Final], policy: Policy) -> float | None:

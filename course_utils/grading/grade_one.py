@@ -17,6 +17,7 @@ from pathlib import Path
 from course_utils.errors import CourseError
 from course_utils.grading.cells import Unreadable
 from course_utils.grading.lessons import Lesson, lessons
+from course_utils.grading.newer_python import add_flags
 from course_utils.grading.reading import WrongNotebook, read_submission
 from course_utils.grading.records import (
     Ending,
@@ -59,7 +60,9 @@ def grade_one(submission: Submission, settings: Settings) -> Graded:
                 submission.content, known, submission.file_name, settings.wanted
             )
         row.notebook = reading.notebook
-        return graded(row, reading, known[reading.notebook], settings)
+        row = graded(row, reading, known[reading.notebook], settings)
+        add_flags(submission.content, row.results, row.sources)
+        return row
     except ReadingTooLong:
         return close(row, RowStatus.UNREADABLE, f"it takes longer than {READING_SECONDS} s to read")
     except Unreadable as problem:
@@ -82,7 +85,9 @@ def graded(row: Graded, reading: Reading, lesson: Lesson, settings: Settings) ->
     results = {}
     if reading.answers:
         job = make_job(f"{row.student}/{reading.notebook}", reading, settings.seed)
-        results = judge_runs(job, run_in_sandbox(job, settings.inside_container))
+        runs = run_in_sandbox(job, settings.inside_container)
+        with reading_limit():  # it reads the answers' text as well
+            results = judge_runs(job, runs)
     row.results = {
         name: results.get(name) or not_found(asked) for name, asked in lesson.exercises.items()
     }

@@ -8,8 +8,14 @@ sram.load).
 
 import ast
 from collections.abc import Iterable
-from contextlib import suppress
 
+from course_utils.grading.standing import (
+    constant_texts,
+    last_name,
+    modules_named,
+    parsed,
+    root_name,
+)
 from course_utils.grading.tampering import PATCHED
 
 LIBRARIES = {"torch", "matplotlib", "scipy", "pandas", "sklearn", "jax", "tensorflow"}
@@ -69,6 +75,7 @@ _HINTED_OF_MODULES = {  # of one module alone: elsewhere these are words like ot
     "starts processes": {"os.system", "os.kill"},
     "reads what is not its own": {"os.open", "io.open", "io.FileIO", "pathlib.Path"},
 }
+_ORACLES = {"4.1": "course_utils.remat.simulate.simulate"}  # 4.5 may use it
 _HARMLESS = {"multiprocessing.pool.ThreadPool", "multiprocessing.dummy"}  # threads
 _HINTED_NAMES = {
     "looks into the interpreter": {
@@ -78,23 +85,28 @@ _HINTED_NAMES = {
 }
 
 
+def oracle_flags(exercise: str, sources: Iterable[str]) -> list[str]:
+    """Whether an answer calls what computes its very exercise, and is there for others."""
+    tree = parsed(sources)
+    modules = modules_named(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute):
+            place = modules.get(root_name(node), "")
+            is_it = place == _ORACLES.get(exercise) and isinstance(node, ast.Name)
+            if is_it or f"{place}.{last_name(node)}" == _ORACLES.get(exercise):
+                return [f"uses what an exercise asks for: {last_name(node)}"]
+    return []
+
+
 def source_flags(sources: Iterable[str]) -> list[str]:
     """What the text of an answer and its cells names that honest answers rarely do. Never raises."""
     tree = parsed(sources)
     modules = modules_named(tree)
-    found = {hint for node in ast.walk(tree) for hint in _hints_of(node, modules)}
+    constants = constant_texts(ast.walk(tree))
+    found = {hint for node in ast.walk(tree) for hint in _hints_of(node, modules, constants)}
     if any(name.startswith(_KERNEL_METER) for name in _imports(tree)):
         found.add(f"{PATCHED}{_KERNEL_METER}* is imported, which counts what kernels move")
     return sorted(found)
-
-
-def parsed(sources: Iterable[str]) -> ast.Module:
-    """All sources that are Python, as one module."""
-    body: list[ast.stmt] = []
-    for source in sources:
-        with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-            body += ast.parse(source).body
-    return ast.Module(body, [])
 
 
 def loads_libraries(sources: Iterable[str]) -> bool:
@@ -103,7 +115,9 @@ def loads_libraries(sources: Iterable[str]) -> bool:
     return any(name.partition(".")[0] in LIBRARIES for name in modules)
 
 
-def _hints_of(node: ast.AST, modules: dict[str, str]) -> Iterable[str]:
+def _hints_of(
+    node: ast.AST, modules: dict[str, str], constants: dict[str, set[str]]
+) -> Iterable[str]:
     if isinstance(node, ast.Import | ast.ImportFrom):
         yield from _hints_of_import(node)
     elif isinstance(node, ast.Attribute):
@@ -117,7 +131,7 @@ def _hints_of(node: ast.AST, modules: dict[str, str]) -> Iterable[str]:
     elif isinstance(node, ast.FunctionDef) and node.name == "__del__":
         yield "looks into the interpreter: __del__"
     elif isinstance(node, ast.Call):
-        yield from _hints_of_call(node, modules)
+        yield from _hints_of_call(node, modules, constants)
 
 
 def _hints_of_import(node: ast.Import | ast.ImportFrom) -> Iterable[str]:
@@ -132,16 +146,21 @@ def _hints_of_import(node: ast.Import | ast.ImportFrom) -> Iterable[str]:
                 yield f"{hint}: {name}"
 
 
-def _hints_of_call(node: ast.Call, modules: dict[str, str]) -> Iterable[str]:
+def _hints_of_call(
+    node: ast.Call, modules: dict[str, str], constants: dict[str, set[str]]
+) -> Iterable[str]:
     name = last_name(node.func)
     if name not in ("getattr", "setattr", "delattr", "attrgetter", "methodcaller"):
         return
     named = node.args[0 if name in ("attrgetter", "methodcaller") else 1 :]
-    if named and not isinstance(named[0], ast.Constant):
+    texts = constants.get(getattr(named[0], "id", ""), set()) if named else set()
+    if named and isinstance(named[0], ast.Constant):
+        texts = {str(named[0].value)}
+    if named and not texts:
         yield f"looks into the interpreter: {name} with a name that is put together"
-    elif named:
-        told = ast.Attribute(node.args[0], str(named[0].value), ast.Load())
-        yield from _hints_of(told, modules)
+    for text in texts:
+        told = ast.Attribute(node.args[0], text, ast.Load())
+        yield from _hints_of(told, modules, constants)
     if name in ("setattr", "delattr") and node.args and root_name(node.args[0]) in modules:
         yield f"writes into a module: {root_name(node.args[0])}"
 
@@ -159,37 +178,3 @@ def _imports(tree: ast.AST) -> Iterable[str]:
         elif isinstance(node, ast.ImportFrom):
             names = [f"{node.module}.{alias.name}" for alias in node.names]
             yield from [node.module or "", *(name for name in names if name not in public)]
-
-
-def modules_named(tree: ast.AST) -> dict[str, str]:
-    """What names stand for: modules, and what comes out of them. After `lib = np.lib`, lib does, too."""
-    found = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            base = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
-            for alias in node.names:
-                found[(alias.asname or alias.name).partition(".")[0]] = base + alias.name
-    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
-    for _ in assigned:
-        before = len(found)
-        for node in assigned:
-            if isinstance(node.value, ast.Name | ast.Attribute) and root_name(node.value) in found:
-                targets = [each.id for each in node.targets if isinstance(each, ast.Name)]
-                found |= {
-                    name: found[root_name(node.value)] for name in targets if name not in found
-                }
-        if len(found) == before:
-            break
-    return found
-
-
-def root_name(node: ast.AST) -> str:
-    """`np` of np.lib.array_utils."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return getattr(node, "id", "")
-
-
-def last_name(node: ast.AST) -> str:
-    """`array_utils` of np.lib.array_utils."""
-    return getattr(node, "attr", "") or getattr(node, "id", "")

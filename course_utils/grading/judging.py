@@ -6,8 +6,9 @@ oracle that no answer has seen, and cannot be forged. What was counted could be;
 the sandbox saw from outside.
 """
 
+import re
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from course_utils.checks.core import (
@@ -18,10 +19,12 @@ from course_utils.checks.core import (
     failed,
     judge_observation,
 )
+from course_utils.grading.alive import KEPT
 from course_utils.grading.around import AROUND, around_flags, counts_traffic
 from course_utils.grading.disagreement import disagreement
-from course_utils.grading.hints import loads_libraries, source_flags
+from course_utils.grading.hints import loads_libraries, oracle_flags, source_flags
 from course_utils.grading.jobs import exercises_of
+from course_utils.grading.outside import is_metered
 from course_utils.grading.records import Ending, ExerciseResult, Job, Run
 from course_utils.grading.tampering import PATCHED
 
@@ -30,6 +33,8 @@ from course_utils.grading.tampering import PATCHED
 UNMETERED_BYTES = 100 * 10**6  # above it, a person looks
 IMPOSSIBLE_BYTES = 500 * 10**6  # above it, no pass: importing a large library takes less
 _LONGEST = 4000
+NO_FILES = "where memory is counted, an answer cannot write files: that would be memory, too"
+_NO_FILES = re.compile(r"File too large|requested and \d+ written")
 
 _SAID = {
     Ending.NOT_FOUND: "No answer was found under this exercise's name.",
@@ -51,7 +56,7 @@ def judge_runs(job: Job, runs: Iterable[Run]) -> dict[str, ExerciseResult]:
         run = by_id.get(exercise_id) or Run(exercise_id, Ending.NOT_FOUND)
         answer = answers.get(exercise_id)
         sources = [*answer.support, answer.source] if answer is not None else []
-        named = source_flags(sources)
+        named = [*source_flags(sources), *oracle_flags(exercise_id, sources)]
         if counts_traffic(exercise.run):
             named += around_flags(sources)
         result = _judged(exercise, cases, run, [*run.flags, *named], loads_libraries(sources))
@@ -114,7 +119,7 @@ def _verdict(
     verdicts: list[Verdict] = []
     for number, seen in enumerate(run.observations[: len(cases) + 1]):
         case = cases[number] if number < len(cases) else cases[0]
-        verdict, flags = _safely(exercise, case, seen)
+        verdict, flags = _safely(exercise, case, _with_reason(exercise, seen))
         verdict.case = case.name
         if verdict.status is not Status.PASSED:
             if number == len(cases):
@@ -123,6 +128,8 @@ def _verdict(
                     "The same call was right the first time and wrong when it was repeated: something is "
                     f"kept from one call to the next. The second time: {verdict.diagnosis}",
                 )
+            if kept := [flag for flag in run.flags if flag.startswith(KEPT)]:
+                verdict.diagnosis += f" (Your code {kept[-1]}.)"
             return verdict, flags
         measured.update(verdict.measured)
         verdicts.append(verdict)
@@ -164,6 +171,16 @@ def _not_counted(signs: list[str]) -> Verdict | None:
             "there is not counted. Write every name out; numbers cross by sram.load and sram.store.",
         )
     return None
+
+
+def _with_reason(exercise: Exercise, seen: Observation) -> Observation:
+    """The sandbox's own refusals, in words that say whose they are."""
+    error = seen.error
+    if error is None or error.kind != "OSError" or not is_metered(exercise.run):
+        return seen
+    if not _NO_FILES.search(error.message):
+        return seen
+    return replace(seen, error=replace(error, message=NO_FILES))
 
 
 def _safely(exercise: Exercise, case: Any, seen: Observation) -> tuple[Verdict, list[str]]:

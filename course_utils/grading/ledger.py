@@ -13,6 +13,7 @@ from pathlib import Path
 from course_utils.authoring.files import write_whole
 from course_utils.errors import CourseError
 from course_utils.grading.records import ExerciseResult, Graded, RowStatus
+from course_utils.locks import LockFile
 
 FILE = "grades.jsonl"
 
@@ -57,16 +58,29 @@ def read_rows(path: Path) -> list[Graded]:
 
 
 class Ledger:
-    """Rows are added one by one, and at the end the whole is put in order."""
+    """Rows are added one by one, and at the end the whole is put in order. One run at a time."""
 
     def __init__(self, path: Path):
         self.path = path
-        self.old = {row_key(row): row for row in read_rows(path)}
+        self.lock = LockFile(path.with_name(f".{path.name}.lock"))
         try:
+            if not self.lock.take():
+                raise CourseError(
+                    f"{path.parent}: another run is grading into it: wait for its end, or choose another --out"
+                )
+            self.old = {row_key(row): row for row in read_rows(path)}
             self.file = open(path, "ab")  # noqa: SIM115
             self.drop_half_line()
         except OSError as error:
+            self.unlock()
             raise CourseError(f"{path}: cannot be written: {error.strerror}") from None
+        except CourseError:
+            self.unlock()
+            raise
+
+    def unlock(self) -> None:
+        with suppress(OSError):
+            self.lock.release()
 
     def drop_half_line(self) -> None:
         content = self.path.read_bytes()
@@ -91,9 +105,12 @@ class Ledger:
         """Close it; with `rows`, put exactly these into it, whole or not at all."""
         with suppress(OSError):
             self.file.close()
-        if rows is not None:
-            text = "".join(as_line(row) + "\n" for row in rows)
-            write_whole({self.path: text.encode()})
+        try:
+            if rows is not None:
+                text = "".join(as_line(row) + "\n" for row in rows)
+                write_whole({self.path: text.encode()})
+        finally:
+            self.unlock()
 
 
 def row_key(row: Graded) -> tuple[str, str, int]:

@@ -10,6 +10,7 @@ import re
 
 import numpy as np
 
+from course_utils.authoring import syntax
 from course_utils.checks.core import Status
 from course_utils.grading.records import Ending, ExerciseResult
 
@@ -33,6 +34,7 @@ KNOWN_TYPES = {
     "items", "nothing", "no", "one", "two", "three", "more", "it", "only", "shape", "type", "a", "an", "the",
     "value", "values", "number", "numbers", "array", "arrays",
 }  # fmt: skip
+NO_PYTHON = ("SyntaxError", "IndentationError", "TabError")
 WHAT_HAPPENED = {
     Ending.NOT_FOUND: "No answer to this exercise was found in your notebook. The grader looks for the "
     "answer's cell, and for the name that the exercise asks for.",
@@ -43,6 +45,10 @@ WHAT_HAPPENED = {
     Ending.BROKEN: "What your answer returned could not be read as a result. Return plain NumPy arrays "
     "and Python's own numbers, lists and tuples.",
 }
+OTHER_NAME = (
+    "The exercise's cell is there, but it does not define the name that the exercise asks for, so there was "
+    "nothing to call. Give your function that name again."
+)
 NOT_THERE = (
     "Your answer imports a part of the course that answers may not use: where they are graded, the course's "
     "checks and what computes an exercise are not there."
@@ -54,6 +60,8 @@ def fit_to_show(result: ExerciseResult, source: str | None = None) -> str:
     told = result.diagnosis[:LONGEST]
     if result.status == Status.NOT_ATTEMPTED:
         return "There was no answer yet: the stub was as the course gave it."
+    if result.status == Ending.NOT_FOUND and (source or "").strip():
+        return OTHER_NAME
     if result.status in set(Ending) - {Ending.COMPLETE}:
         return WHAT_HAPPENED[Ending(result.status)]
     raised = RAISED.search(told)
@@ -67,9 +75,22 @@ def fit_to_show(result: ExerciseResult, source: str | None = None) -> str:
     lines = [line] if source is None else [each.strip().rstrip(":") for each in source.splitlines()]
     is_there = line in lines
     where = f" at `{line}`" if line and is_there else ""  # an answer can have any line reported
+    if kind in NO_PYTHON and source and (place := syntax_error(source)):
+        return f"{told[: raised.start()]}{head} in line {place[0]} of your cell{where}: {place[1]}"
     words = NUMBER.sub("#", message or "")[:MESSAGE_LENGTH] if is_known else ""
     hidden = f": {words} (`#`: numbers of a hidden case)" if "#" in words else f": {words}"
     return told[: raised.start()] + head + where + (hidden if words else "")
+
+
+def syntax_error(source: str) -> tuple[int, str] | None:
+    """(line, what is wrong) where a cell is no Python: read from its text, so nothing hidden is in it."""
+    try:
+        syntax.parse(source)
+    except SyntaxError as error:
+        return error.lineno or 1, str(error.msg)[:MESSAGE_LENGTH]
+    except (ValueError, RecursionError, MemoryError):
+        pass
+    return None
 
 
 def without_values(told: str) -> str:

@@ -32,11 +32,11 @@ def from_archive(
     """
     listed = [member.name for member in members(source)]
     root = common_root(listed)
-    submitters = metadata_in(source)
+    submitters = {} if is_student else metadata_in(source, root)
     found, share, others = 0, share or Share(), {}
     for member in members(source):
         inner = member.name.removeprefix(root)
-        owner = platforms.owner(member.name, submitters)
+        owner = None if is_student else platforms.owner(inner, submitters)
         if is_student or (owner is None and "/" not in inner and (is_own or not root)):
             who, file_name = student, inner.rpartition("/")[2]
         elif owner:
@@ -50,7 +50,8 @@ def from_archive(
             found += 1
             if share.has_more(who):
                 share.notebooks[who] += 1
-                yield from in_member(member, who, origin, share)
+                inside = in_member(member, who, origin, share)
+                yield from (owned(each, owner) for each in inside) if owner else inside
         elif is_notebook(file_name):
             found += 1
             if not share.has_more(who):
@@ -108,11 +109,16 @@ def owned(submission: Submission, owner: platforms.Owner) -> Submission:
     return replace(submission, attempt=owner.attempt, handed_in=owner.handed_in, mark=mark)
 
 
-def metadata_in(source: Path | bytes) -> dict[str, platforms.Owner]:
-    for member in members(source):
-        if member.name.rpartition("/")[2] == platforms.METADATA and not member.problem:
-            return platforms.gradescope_submitters(member.read().decode("utf-8", "replace"))
-    return {}
+def metadata_in(source: Path | bytes, root: str) -> dict[str, platforms.Owner]:
+    """What a platform says of the submissions beside which it lies; what lies in one is a student's.
+
+    Raises BadArchive where there are two of it.
+    """
+    wanted = root + platforms.METADATA
+    texts = [each.read() for each in members(source) if each.name == wanted and not each.problem]
+    if len(texts) > 1:
+        raise BadArchive(f"{wanted} is in it more than once")
+    return platforms.gradescope_submitters(b"".join(texts).decode("utf-8", "replace"))
 
 
 def common_root(names: list[str]) -> str:

@@ -12,7 +12,7 @@
     [late]
     free_days = 1                         # before a day costs anything
     penalty_per_day = 0.1                 # a tenth of what was earned, for each day begun
-    last_day = 5                          # after it nothing counts
+    last_day = 5                          # more late days, free days and extensions taken off: nothing counts
     [extensions]
     "02_requires_grad" = { alice = 3 }    # days
     [exempt]

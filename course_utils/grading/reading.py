@@ -20,6 +20,7 @@ from course_utils.grading.statements import CodeCell, Statement, code_cell
 from course_utils.grading.support import support_for
 
 OTHER_NAME = "its cell defines"
+OTHER_LESSON = r"named (\d\d.*?), but by its content it is (\w+)"
 
 
 class WrongNotebook(Exception):

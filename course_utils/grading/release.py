@@ -60,6 +60,8 @@ HELD = (
         "course_utils.attention.traffic", "07", "7.2 asks for these formulas",
         ("keys_outside_traffic", "queries_outside_traffic", "backward_traffic", "_rows_past_keys"),
     ),
+    Held("course_utils.widgets.tiles", "07", "7.1, 7.3 and 7.4, event by event",
+         ("step_through_flash", "flash_data")),
     Held("course_utils.kernels", "08", "what the exercises on a GPU ask for"),
 )  # fmt: skip
 
@@ -109,10 +111,10 @@ def copy_of(chosen: list[str], root: Path) -> dict[str, bytes]:
         contents[inside(path, root)] = read(path)
         for data in data_of(module, path, root):
             contents[inside(data, root)] = read(data)
-    forget_unread(contents)
     for module, names in cut.items():
         if names and module in modules:
             pruned.without_names(contents, module, names)
+    forget_unread(contents)
     pictures = {inside(path, root) for path in (root / "docs").glob("*.png")}
     readme = pruned.readme(read(root / "README.md").decode(), {*contents, *pictures})
     for name in pictures:
@@ -134,11 +136,12 @@ READERS = {  # of what lies beside the widgets: their module
 
 
 def forget_unread(contents: dict[str, bytes]) -> None:
-    """Drop scripts and traces of widgets that are not in the copy: those of later lessons."""
-    for name in [name for name in contents if name.startswith("course_utils/widgets/")]:
-        reader = READERS.get(Path(name).stem) if not name.endswith(".py") else None
-        if reader and f"course_utils/widgets/{reader}.py" not in contents:
-            del contents[name]
+    """Drop scripts and traces of widgets that nothing in the copy reads: those of later lessons."""
+    for path in [Path(name) for name in contents if name.startswith("course_utils/widgets/")]:
+        reader = READERS.get(path.stem) if path.suffix != ".py" else None
+        text = contents.get(f"course_utils/widgets/{reader}.py", b"")
+        if reader and (not text or (path.suffix == ".json" and path.stem.encode() not in text)):
+            del contents[path.as_posix()]
 
 
 def refuse_held(module: str, numbers: set[str]) -> None:

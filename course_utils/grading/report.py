@@ -6,24 +6,27 @@ at, each with its reason, answers that are nearly the same, and those that are t
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
 from course_utils.authoring.files import ROOT
 from course_utils.checks.core import Status
-from course_utils.grading import pages
+from course_utils.grading import dependence, pages
+from course_utils.grading.dependence import failed_below
 from course_utils.grading.platforms import LATE
 from course_utils.grading.reading import OTHER_NAME
 from course_utils.grading.records import ExerciseResult, Graded, RowStatus
 from course_utils.grading.similar import Pair, like_published, near_identical
+from course_utils.grading.similar_page import pairs_part, same_part
 from course_utils.grading.wording import diagnosis, lesson_title
 
-COMMONEST, OUTLIERS, PAIRS = 5, 5, 40
+COMMONEST, OUTLIERS = 5, 5
 FAR = 2.0  # times the class's median: worth a look
 QUICK_SECONDS = 1.0  # below, times say more about the machine
 BINS = 10
 WORTH_A_LOOK = (LATE, OTHER_NAME, "by its content")  # of a row's note
+Ask = tuple[str, str, str]  # student, notebook, what a person must decide
 WANTS_A_PERSON = {
     RowStatus.UNREADABLE: "could not be read",
     RowStatus.WRONG_NOTEBOOK: "is another notebook",
@@ -37,11 +40,16 @@ def write_report(
     graded: Iterable[Graded],
     root: Path = ROOT,
     names: Mapping[str, str] | None = None,
+    asks: Sequence[Ask] = (),
+    told: Sequence[str] = (),
 ) -> Path:
-    """Write the class report; names: people's names, by student. Raises CourseError where it cannot be."""
+    """Write the class report. Raises CourseError where it cannot be.
+
+    names: people's names, by student; asks: what a person must decide; told: what holds of the whole run.
+    """
     rows = list(graded)
     pairs, published = near_identical(rows, root), like_published(rows, root)
-    return pages.write_page(path, report_page(rows, pairs, published, names))
+    return pages.write_page(path, report_page(rows, pairs, published, names, asks, told))
 
 
 def report_page(
@@ -49,6 +57,8 @@ def report_page(
     pairs: list[Pair],
     published: Iterable[Pair] = (),
     names: Mapping[str, str] | None = None,
+    asks: Sequence[Ask] = (),
+    told: Sequence[str] = (),
 ) -> str:
     """The report of these rows, as a page."""
     who = {row.student: pages.person(row.student, names) for row in rows}
@@ -56,7 +66,9 @@ def report_page(
     for row in rows:
         lessons[row.notebook].append(row)
     handed_in = sum(row.status is not RowStatus.MISSING for row in rows)
-    body = [f"<p>Submissions: {handed_in}.</p>", *looked_at(rows, who)]
+    body = [f"<p>Submissions: {handed_in}.</p>"]
+    body += [f'<p class="doubt">{pages.prose(each)}</p>' for each in told]
+    body += looked_at(rows, who, asks)
     for notebook, mine in sorted(lessons.items()):
         title = pages.prose(lesson_title(notebook)) if notebook else "No lesson of this course"
         body += [f"<h2>{title}</h2>", *lesson_part(mine, who)]
@@ -72,15 +84,20 @@ def reasons(row: Graded) -> list[str]:
         found.append(row.note)
     for result in row.results.values():
         found += [f"{result.exercise}: {flag}" for flag in result.flags]
-    return found
+    uses = failed_below(row).items()
+    return found + [dependence.told(name, below).partition(": ")[0] for name, below in uses]
 
 
-def looked_at(rows: list[Graded], who: dict[str, str]) -> list[str]:
+def looked_at(rows: list[Graded], who: dict[str, str], asks: Sequence[Ask] = ()) -> list[str]:
     """Who needs a person, and why; nobody is judged by it. `who`: students as HTML."""
     table = [
         [who[row.student], pages.text(row.notebook), pages.prose(reason)]
         for row in rows
         for reason in reasons(row)
+    ]
+    table += [
+        [who.get(student, pages.person(student)), pages.text(notebook), pages.prose(why)]
+        for student, notebook, why in asks
     ]
     there = {row.student for row in rows if row.status is not RowStatus.MISSING}
     missing = len({row.student for row in rows} - there)
@@ -195,44 +212,3 @@ def all_measured(result: ExerciseResult) -> list[tuple[str, dict]]:
         "time in the sandbox": {"value": max(result.seconds, QUICK_SECONDS), "unit": "s"},
     }
     return [*result.measured.items(), *outside.items()]
-
-
-def pairs_part(pairs: list[Pair], who: dict[str, str]) -> list[str]:
-    """Nearly identical answers, as a hint."""
-    rows = [
-        [", ".join(who.get(each, pages.person(each)) for each in pair.students),
-         pages.text(pair.exercise), f"{100 * pair.share:.0f} %",
-         "the same text" if pair.same_text else "names or comments differ"]
-        for pair in pairs[:PAIRS]
-    ]  # fmt: skip
-    if not rows:
-        return []
-    more = f" {len(pairs) - PAIRS} more are not shown." if len(pairs) > PAIRS else ""
-    return [
-        "<h2>Nearly the same answers</h2>",
-        "<p>A hint, not a verdict: two people who were taught together, or who both read a book, write "
-        f"alike. Read them before you say anything.{more}</p>",
-        pages.table(["students~", "exercise", "shared#", "text|"], rows),
-    ]
-
-
-def same_part(published: Iterable[Pair], who: dict[str, str]) -> list[str]:
-    """Answers that are the course's own, by student."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for pair in published:
-        text = "" if pair.same_text else " (names or comments differ)"
-        found[pair.students[0]].append(f"{pair.exercise}{text}")
-    if not found:
-        return []
-    return [
-        "<h2>As in the published solutions</h2>",
-        "<p>A hint as well: these answers are what stands in <code>solutions/</code>, up to names and "
-        "comments. Short answers, which many write like this, are not compared.</p>",
-        pages.table(
-            ["student", "exercises~"],
-            [
-                [who[student], pages.text(", ".join(told))]
-                for student, told in sorted(found.items())
-            ],
-        ),
-    ]

@@ -3,7 +3,8 @@
     student,name,email,canvas_id,sis_id,sis_login,section,moodle_id,gradescope_id
 
 Only `student` is needed: the name that grades go by. A submission belongs to whoever has its name, or
-its number, in any column: `Ada Lovelace_4711` is found by 4711, or by the name.
+its number, in any column: `Ada Lovelace_4711` is found by 4711, or by the name. Where a platform has named
+it, its number counts in that platform's column alone: Moodle's 4711 is not Canvas's.
 """
 
 import csv
@@ -19,6 +20,12 @@ COLUMNS = (
     "gradescope_id",
 )  # fmt: skip
 IDENTIFIES = tuple(name for name in COLUMNS if name != "section")
+OTHERS = ("canvas_id", "moodle_id")  # what Gradescope's number is not
+NUMBERED = {
+    "moodle": ("moodle_id",),
+    "canvas": ("canvas_id",),
+    "gradescope": tuple(name for name in IDENTIFIES if name not in OTHERS),
+}
 
 
 @dataclass(frozen=True)
@@ -28,18 +35,33 @@ class Roster:
     students: dict[str, dict[str, str]] = field(default_factory=dict)
     known_as: dict[str, str] = field(default_factory=dict)  # any of their names or ids -> student
 
-    def student(self, found: str) -> str:
-        """The student that a submission's owner is; the owner as found, where nobody has that name."""
+    def student(self, found: str, platform: str = "") -> str:
+        """The student that a submission's owner is; the owner as found, where nobody has that name.
+
+        platform: who has named the owner so. Moodle numbers anew in each assignment: there a name comes first.
+        """
         name, _, number = found.rpartition("_")
-        for candidate in (
-            found,
-            number if number.isdigit() else "",
-            number if "@" in number else "",
-            name,
-        ):
-            if (key := plain(candidate)) and key in self.known_as:
-                return self.known_as[key]
-        return found
+        if not (number.isdigit() or "@" in number):
+            number = ""
+        by_number = self.numbered(plain(number), platform)
+        by_name = self.known_as.get(plain(name)) if name else None
+        ways = (by_name, by_number) if platform == "moodle" else (by_number, by_name)
+        return next(filter(None, (self.known_as.get(plain(found)), *ways)), found)
+
+    def numbered(self, number: str, platform: str) -> str | None:
+        """Who has this number where the platform's stand; in `student`, if the roster has none of them."""
+        if platform not in NUMBERED or not number:
+            return self.known_as.get(number) if number else None
+        entries = self.students.items()
+        columns = NUMBERED[platform]
+        if not any(entry[column] for _, entry in entries for column in columns):
+            columns = ("student",)
+        mine = {s for s, entry in entries if number in {plain(entry[c]) for c in columns}}
+        return mine.pop() if len(mine) == 1 else None
+
+    def knows(self, found: str, platform: str = "") -> bool:
+        """Is this somebody on the roster?"""
+        return self.student(found, platform) in self.students
 
     def entry(self, student: str) -> dict[str, str]:
         """All columns of a student; empty ones for somebody who is not on the roster."""

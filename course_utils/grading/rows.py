@@ -8,7 +8,6 @@ feedback. A student's name can be made to look like a formula: such a cell gets 
 
 import csv
 import io
-from collections.abc import Iterable
 from pathlib import Path
 
 from course_utils.authoring.files import write_whole
@@ -41,30 +40,6 @@ def core_max(row: Graded, lessons: dict[str, Lesson]) -> float | None:
     if row.results:
         return sum(r.max_points for r in row.results.values() if not r.optional)
     return lessons[row.notebook].max_total if row.notebook in lessons else None
-
-
-def best_rows(rows: Iterable[Graded], attempts: str = "best") -> list[Graded]:
-    """One row a student and notebook, sorted: the best of several, or the last one handed in.
-
-    A failure of the grader's outranks every other row: it must be seen.
-    """
-    groups: dict[tuple[str, str], list[tuple[int, Graded]]] = {}
-    for order, row in enumerate(rows):
-        groups.setdefault((row.student, row.notebook), []).append((order, row))
-    for student, notebook in [key for key in groups if key[1] == ""]:
-        others = [key for key in groups if key[0] == student and key[1]]
-        if others:  # a stray file beside a notebook of ours
-            del groups[student, notebook]
-
-    def rank(entry: tuple[int, Graded]) -> tuple:
-        order, row = entry
-        read = row.status in (RowStatus.GRADED, RowStatus.PARTLY)
-        failed = row.status is RowStatus.GRADER_ERROR
-        if attempts == "last":
-            return failed, read, row.handed_in, row.attempt, order
-        return failed, read, core_points(row), row.handed_in, row.attempt, order
-
-    return [max(groups[key], key=rank)[1] for key in sorted(groups)]
 
 
 def write_csv(

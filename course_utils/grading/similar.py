@@ -35,6 +35,12 @@ SILENT = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
     tokenize.ENCODING, tokenize.ENDMARKER,
 }  # fmt: skip
+# Since Python 3.12 an f-string is several tokens, since 3.14 a t-string as well; before, it is one.
+IN_PARTS = {
+    getattr(tokenize, f"{kind}STRING_{part}", None): step
+    for kind in "FT"
+    for part, step in (("START", 1), ("END", -1))
+}
 
 
 @dataclass(frozen=True)
@@ -115,10 +121,13 @@ def compare(notebook: str, exercise: str, sources: dict[str, str], given: set[in
 
 def tokens(source: str) -> list[str]:
     """The tokens of a program, names and texts all alike; [] where it cannot be read."""
-    found = []
+    found, depth = [], 0  # of f-strings, which are one text each, as they were before 3.12
     try:
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
-            if token.type in SILENT:
+            step = IN_PARTS.get(token.type, 0)
+            found += ["text"] * (step == 1 and depth == 0)
+            depth += step
+            if step or depth or token.type in SILENT:
                 continue
             if token.type == tokenize.NAME and not keyword.iskeyword(token.string):
                 found.append("name")

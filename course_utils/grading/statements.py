@@ -20,6 +20,7 @@ SHOWING = frozenset(
 )
 SETTLES = frozenset(["seterr", "simplefilter", "set_default_dtype", "setrecursionlimit"])
 COMPOUND = (ast.If, ast.For, ast.While, ast.Try, ast.With)
+INLINED = (ast.ListComp, ast.SetComp, ast.DictComp)
 TOO_DEEP = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
@@ -140,7 +141,7 @@ def source_of(lines: list[bytes], node: ast.stmt) -> str:
 def needed_names(source: str) -> tuple[set[str], set[str]]:
     """Global names that code reads (when it runs, when what it defines is called)."""
     now, later = set(), set()
-    waiting = [(symtable.symtable(source, "cell", "exec"), now)]
+    waiting = [(symtable.symtable(with_own_scopes(source), "cell", "exec"), now)]
     while waiting:
         table, needed = waiting.pop()
         at_top = table.get_type() == "module"
@@ -155,6 +156,49 @@ def needed_names(source: str) -> tuple[set[str], set[str]]:
             )  # a comprehension's own argument is .0
             waiting.append((child, needed if runs_now else later))
     return now, later
+
+
+def with_own_scopes(source: str) -> str:
+    """The code, with as many names in as many scopes, for `symtable`.
+
+    Since Python 3.12 a comprehension's variables stand among those of the code around it (PEP 709); those
+    of a generator do not, so comprehensions become generators. Texts and numbers go: not all can be
+    written out again.
+    """
+    tree = syntax.parse(source)
+    if not any(isinstance(node, INLINED) for node in ast.walk(tree)):
+        return source
+    try:
+        return ast.unparse(Generators().visit(tree))
+    except RecursionError:  # as deep as few are: by the rules of this Python, then
+        return source
+
+
+class Generators(ast.NodeTransformer):
+    """Every comprehension as a generator; texts and whole numbers empty, f-strings what is in them."""
+
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp) -> ast.GeneratorExp:
+        return ast.GeneratorExp(self.visit(node.elt), self._visited(node.generators))
+
+    visit_SetComp = visit_ListComp
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.GeneratorExp:
+        pair = ast.Tuple([self.visit(node.key), self.visit(node.value)], ast.Load())
+        return ast.GeneratorExp(pair, self._visited(node.generators))
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.Tuple:
+        return ast.Tuple(self._visited(node.values), ast.Load())
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.Tuple:
+        parts = [node.value, *([node.format_spec] if node.format_spec else [])]
+        return ast.Tuple(self._visited(parts), ast.Load())
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        is_plain = isinstance(node.value, str | bytes | int)
+        return ast.Constant(type(node.value)()) if is_plain else node
+
+    def _visited(self, nodes: list) -> list:
+        return [self.visit(each) for each in nodes]
 
 
 def changed_names(node: ast.stmt) -> tuple[set[str], set[str]]:

@@ -2,42 +2,40 @@
 
     SUBMISSIONS/<student>/<NN_topic>.ipynb       a folder a student
     SUBMISSIONS/export.zip, or export.zip itself a platform's export, or a folder a student in a ZIP
+    SUBMISSIONS/<export>/...                     an export that was unpacked there (layout tells which)
 
 Nothing that was handed in is passed over in silence: what cannot be read comes out as a submission
 with a problem, and so ends in a row. Contents are read when they are asked for, so that a
 thousand submissions are never in memory at once.
 """
 
-import csv
-import io
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from course_utils.errors import CourseError
-from course_utils.grading import platforms
+from course_utils.grading import layout, platforms
 from course_utils.grading.archives import BadArchive
 from course_utils.grading.cells import MAX_FILE_BYTES
+from course_utils.grading.layout import Knows, listing, nobody
 from course_utils.grading.packed import Share, from_archive, is_notebook, owned, unreadable
-from course_utils.grading.policy import moment
-from course_utils.grading.records import Graded, Submission
+from course_utils.grading.records import Submission
 
 OTHER_ARCHIVES = (".rar", ".7z", ".tar", ".gz", ".tgz", ".xz", ".bz2")
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 MAX_DEPTH = 5
 DOCUMENTS = (".pdf", ".py", ".doc", ".docx", ".odt", ".pages", ".html", ".htm", ".png", ".jpg")
-TIMES = "handed_in.csv"  # where the files themselves do not tell
-TIMED = ("student", "notebook", "handed_in")
 
 
-def collect(place: Path) -> Iterator[Submission]:
+def collect(place: Path, knows: Knows = nobody) -> Iterator[Submission]:
     """Every submission in a folder or a ZIP file, by student. Raises CourseError for neither.
 
-    What is hidden (.name, __MACOSX) is an editor's or a system's, and passed over.
+    What is hidden (.name, __MACOSX) is an editor's or a system's, and passed over. `knows`: is a name, as a
+    platform has it, on the roster?
     """
     if place.is_dir():
-        yield from map(readable, from_folder(place))
+        yield from map(readable, from_folder(place, knows))
     elif place.is_file():
         try:
             found = from_archive(place, place.stem, place.name, is_own=False)
@@ -59,18 +57,22 @@ def tidy(name: str) -> str:
     return CONTROLS.sub("\N{REPLACEMENT CHARACTER}", name.encode("utf-8", "replace").decode())
 
 
-def from_folder(place: Path) -> Iterator[Submission]:
+def from_folder(place: Path, knows: Knows = nobody, depth: int = 0) -> Iterator[Submission]:
     metadata = place / platforms.METADATA
     submitters: dict[str, platforms.Owner] = {}
     handed_in, others = set(), {}
     if metadata.is_file() and not metadata.is_symlink():
         submitters = platforms.gradescope_submitters(metadata.read_text("utf-8", "replace"))
-    for entry in listing(place):
+    entries = [each for each in listing(place) if not each.name.startswith((".", "__MACOSX"))]
+    folders = [each for each in entries if each.is_dir() and not each.is_symlink()]
+    loose = [each.name for each in entries if each not in folders]
+    exports = layout.look_at(folders, loose, knows).exports if depth < MAX_DEPTH else set()
+    for entry in entries:
         owner = platforms.owner(f"{entry.name}/x", submitters)
-        if entry.name.startswith((".", "__MACOSX")):
-            continue
         if entry.is_symlink():
             yield unreadable(student_of(entry.name), entry.name, str(entry), "a symbolic link")
+        elif entry in exports:
+            yield from from_folder(entry, knows, depth + 1)
         elif entry.is_dir():
             student = owner.student if owner else entry.name
             when = owner.handed_in if owner else ""
@@ -85,8 +87,11 @@ def from_folder(place: Path) -> Iterator[Submission]:
                 yield owned(of_file(entry, owner.student, owner.file_name), owner)
         elif entry.suffix.lower() == ".zip":
             owner = platforms.owner(entry.name)
-            student = owner.student if owner else entry.stem
-            yield from one_archive(entry, student, entry.name)
+            if owner is None:
+                yield from one_archive(entry, entry.stem, entry.name)
+            else:  # a student's own: the platform has named it
+                inside = one_archive(entry, owner.student, entry.name, share=Share())
+                yield from (owned(each, owner) for each in inside)
         elif entry.name.lower().endswith(OTHER_ARCHIVES):
             yield unreadable(
                 student_of(entry.name), entry.name, str(entry), "an archive, but no ZIP"
@@ -110,7 +115,7 @@ def from_student(folder: Path, student: str, handed_in: str = "") -> Iterator[Su
             yield replace(of_file(path, student, path.name), handed_in=handed_in)
         elif path.suffix.lower() == ".zip" and not path.is_symlink():
             found += 1
-            for each in one_archive(path, student, name, share=share):
+            for each in one_archive(path, student, f"{folder.name}/{name}", share=share):
                 yield replace(each, handed_in=handed_in or each.handed_in)
         else:
             others.append(name)
@@ -149,13 +154,6 @@ def files_below(folder: Path, depth: int = 0) -> Iterator[Path]:
             yield entry
 
 
-def listing(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []
-
-
 def of_file(path: Path, student: str, file_name: str) -> Submission:
     """A notebook on disk. A link, a pipe or a giant is not opened."""
     try:
@@ -174,45 +172,3 @@ def of_file(path: Path, student: str, file_name: str) -> Submission:
 def student_of(file_name: str) -> str:
     """A loose file's owner: its name without endings."""
     return file_name.partition(".")[0] or file_name
-
-
-def handed_in_times(place: Path) -> dict[tuple[str, str], str]:
-    """Times from PLACE/handed_in.csv: student, notebook (empty: all of theirs), ISO time; {} without it.
-
-    Raises CourseError where it is no such table, or a time is none.
-    """
-    path = place / TIMES
-    if not path.is_file() or path.is_symlink():
-        return {}
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-        delimiter = max(",;\t", key=text.partition("\n")[0].count)  # as some spreadsheets write it
-        table = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
-        if not {"student", "handed_in"} <= set(table.fieldnames or ()):
-            raise KeyError
-        rows = [{name: (row.get(name) or "").strip() for name in TIMED} for row in table]
-    except (OSError, KeyError, UnicodeDecodeError, csv.Error):
-        told = f"a CSV file in UTF-8 with {', '.join(TIMED)} is needed"
-        raise CourseError(f"{path}: {told}") from None
-    for row in rows:
-        if row["handed_in"] and moment(row["handed_in"]) is None:
-            told = f"{row['student']}: {row['handed_in']!r} is no time, such as 2026-05-04T21:00"
-            raise CourseError(f"{path}: {told}")
-    return {
-        (row["student"], row["notebook"].removesuffix(".ipynb")): row["handed_in"]
-        for row in rows
-        if row["handed_in"]
-    }
-
-
-def with_times(
-    rows: Iterable[Graded], times: dict[tuple[str, str], str], called: Callable[[str], str]
-) -> list[Graded]:
-    """The rows, with the table's times where it has one. `called`: a student's name in the roster."""
-    ours = {(called(student), notebook): when for (student, notebook), when in times.items()}
-    found = []
-    for row in rows:
-        names = (row.notebook, row.notebook[:2], "")  # 02_requires_grad, 02, all of theirs
-        when = [ours[row.student, name] for name in names if (row.student, name) in ours]
-        found.append(replace(row, handed_in=when[0]) if when else row)
-    return found

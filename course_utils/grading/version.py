@@ -1,7 +1,8 @@
 """Which version of a lesson's checks gave a grade: a hash over all that they judge by.
 
-It stands in every row. A grading run that goes on after a change of the checks grades again what
-the change may touch, and `--compare` can say that a grade changed because the checks did.
+That is the lesson's own checks, and the grader from the reading of a notebook over the sandbox to the
+verdict; not what only shows a grade. It stands in every row. A grading run that goes on after a change
+grades again what the change may touch, and `--compare` can say that a grade changed because of it.
 """
 
 import functools
@@ -13,6 +14,8 @@ from course_utils.authoring.fingerprint import file_hash, imported, module_path,
 from course_utils.checks import LESSONS
 
 CHECKS = "course_utils.checks"
+GRADER = ("course_utils.grading.grade_one", "course_utils.grading.driver")  # here; in the sandbox
+NOT_JUDGING = ("course_utils.authoring.build",)  # what `authoring` brings along
 
 
 @functools.cache
@@ -23,14 +26,19 @@ def checks_version(notebook: str, root: Path = ROOT) -> str:
         return ""
     hashes = {
         path.relative_to(root).as_posix(): file_hash(path)
-        for path in modules_behind([f"{CHECKS}.{topic}", f"{CHECKS}.core"], root)
+        for path in judged_by(topic, root)
     }
     return hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()[:10]
 
 
+def judged_by(topic: str, root: Path) -> set[Path]:
+    """The files that decide the grades of a topic ("requires_grad")."""
+    return modules_behind([f"{CHECKS}.{topic}", f"{CHECKS}.core", *GRADER], root)
+
+
 def modules_behind(names: list[str], root: Path) -> set[Path]:
     """The files of these modules and of all of course_utils that they import, however far."""
-    paths, waiting, seen = set(), list(names), set()
+    paths, waiting, seen = set(), list(names), set(NOT_JUDGING)
     while waiting:
         module = waiting.pop()
         path = module_path(module, root)

@@ -1,7 +1,7 @@
 """The whole site, into a folder: whole or not at all.
 
 The pages are made beside the folder's place and moved there in one step. A folder that holds something
-else is never replaced.
+else is never replaced; what lies beside an older site's pages (.git, CNAME, a page of one's own) stays there.
 """
 
 import html
@@ -20,6 +20,10 @@ from course_utils.widgets.base import script, style
 
 ASSETS = Path(__file__).with_name("assets")
 MARK = 'content="course.py site"'  # in every page's head
+FOLDERS, FILES = (
+    ("images", "notebooks", "widgets"),
+    ("math.woff", "site.css", "site.js", "widgets.css"),
+)
 EXPORT = "export default { render };"  # a widget's script ends so, and imports nothing
 
 
@@ -97,14 +101,19 @@ def refuse_foreign(out: Path) -> None:
         return
     if not out.is_dir():
         raise CourseError(f"{out} is a file: name a folder")
-    index = out / "index.html"
-    ours = index.is_file() and MARK in index.read_text("utf-8", errors="replace")[:1000]
-    if any(out.iterdir()) and not ours:
+    if any(out.iterdir()) and not is_ours(out / "index.html"):
         raise CourseError(f"{out} holds something else: name a new folder, or an empty one")
 
 
+def is_ours(path: Path) -> bool:
+    """Whether an older site has written this file or folder of its top level."""
+    if path.suffix == ".html":
+        return path.is_file() and MARK in path.read_text("utf-8", errors="replace")[:1000]
+    return path.name in (FOLDERS if path.is_dir() else FILES)
+
+
 def write(out: Path, files: dict[str, bytes]) -> None:
-    """Put the files into `out`, in place of what was there. Raises CourseError when it cannot."""
+    """Put the files into `out`, in place of an older site's. Raises CourseError when it cannot."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
@@ -121,5 +130,8 @@ def write(out: Path, files: dict[str, bytes]) -> None:
                 if old.exists():
                     old.rename(out)
                 raise
+            for path in list(old.iterdir()) if old.exists() else ():
+                if not is_ours(path) and not (out / path.name).exists():
+                    path.rename(out / path.name)
     except OSError as error:
         raise CourseError(f"cannot write {out}: {error.strerror}") from None

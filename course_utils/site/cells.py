@@ -1,7 +1,8 @@
 """A notebook's cells as HTML: prose with its mathematics, code in colours, outputs, widgets from their data.
 
 Left out are the outputs of checks, of open predictions, and of the list of one's progress: on a page nobody
-can answer. Pictures become files of their own.
+can answer. What was measured after a prediction is folded, and what waits for an answer says where one gives
+it. Pictures become files of their own.
 """
 
 import base64
@@ -18,6 +19,8 @@ from course_utils.site.outline import slug
 from course_utils.widgets.base import RECORD
 
 UNANSWERED = {"check", "predict", "write"}  # roles whose outputs speak to somebody at a keyboard
+MEASURED = re.compile(r"Prediction \S+: none made\. Measured: (.+)\.")  # as `measured` says it
+WAITS = re.compile(r"Solve exercise (.+) to see this\.")  # as `needs` says it
 PROGRESS = re.compile(r"^progress\(", re.M)
 BROAD, BROADER = 560, 900  # pixels
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -79,9 +82,10 @@ def prose(text: str, page: Page) -> str:
                 page.sections.append((anchor, words))
     html = reader.renderer.render(tokens, reader.options, {})
     html = (
-        without_empty_heads(html)
+        tables(html)
         .replace("<table>", '<div class="wide"><table>')
         .replace("</table>", "</table></div>")
+        .replace("<pre>", f"<pre{named('Code')}>")
     )
     html = html.replace('<div class="math block">', '<div class="math block wide">')
     # what ends a sentence stays with the formula before it
@@ -96,16 +100,44 @@ def prose(text: str, page: Page) -> str:
     )
 
 
-def without_empty_heads(html: str) -> str:
-    """A table's head that is empty heads nothing: a cell like any other."""
-    return re.sub(r'<th(?: scope="col")?([^>]*)></th>', r"<td\1></td>", html)
+def tables(html: str) -> str:
+    """Tables whose empty heads are cells like any other; below one that leads a row, cells are the rows' names.
+
+    A row of heads that are all empty is left out.
+    """
+
+    def mended(match: re.Match) -> str:
+        table = match[0]
+        first_head = re.search(r"<th\b[^>]*>(.*?)</th>", table, re.S)
+        if first_head and not first_head[1].strip():
+            table = re.sub(
+                r"(<tr>\s*)<td\b([^>]*)>(.*?)</td>",
+                r'\1<th scope="row"\2>\3</th>',
+                table,
+                flags=re.S,
+            )
+        table = re.sub(r'<th(?: scope="col")?([^>]*)></th>', r"<td\1></td>", table)
+        return re.sub(r"<thead>(?:(?!</thead>|<th\b).)*</thead>\s*", "", table, flags=re.S)
+
+    return re.sub(r"<table\b.*?</table>", mended, html, flags=re.S)
+
+
+def named(what: str) -> str:
+    """A name for what is only seen to be code, or an output."""
+    return f' role="group" aria-label="{escape(what)}"'
 
 
 # ---------------------------------------------------------------- code
 
 
-def code(text: str, kind: str = "code") -> str:
-    return f'<pre class="{kind} wide"><code>{coloured(text, "python")}</code></pre>'
+def code(text: str, kind: str = "code", name: str = "Code") -> str:
+    return f'<pre class="{kind} wide"{named(name)}><code>{coloured(text, "python")}</code></pre>'
+
+
+def source_name(text: str) -> str:
+    """What a piece of source code defines first."""
+    found = re.search(r"^(?:def|class) (\w+)", text, re.M)
+    return f"Source of {found[1]}" if found else "Source"
 
 
 def coloured(text: str, language: str) -> str:
@@ -130,15 +162,30 @@ def output_html(output: dict, page: Page) -> str:
     if output["output_type"] == "stream":
         return plain(joined(output["text"]))
     data = output.get("data", {})
+    if told := for_a_page(joined(data.get("text/plain", ""))):
+        return told
     if RECORD in data:
         return widget(data[RECORD], page)
     if "text/latex" in data and "text/plain" in data:  # source code, for our own colours
-        return code(joined(data["text/plain"]), "code output")
+        text = joined(data["text/plain"])
+        return code(text, "code output", source_name(text))
     if "text/html" in data:
-        html = pictures(without_empty_heads(joined(data["text/html"])), page)
+        html = pictures(tables(joined(data["text/html"])), page)
         return f'<div class="output wide">{html}</div>'
     if "text/plain" in data:
         return plain(joined(data["text/plain"]))
+    return ""
+
+
+def for_a_page(text: str) -> str:
+    """In place of words to somebody who has a kernel; "" for all other outputs."""
+    if found := MEASURED.fullmatch(text.strip()):
+        return f"<details><summary>What was measured</summary>{escape(found[1])}</details>"
+    if found := WAITS.fullmatch(text.strip()):
+        return (
+            f'<p class="waits"><em>What your own answer to exercise {escape(found[1])} does stands here in the '
+            "notebook.</em></p>"
+        )
     return ""
 
 
@@ -147,7 +194,9 @@ def joined(text: str | list[str]) -> str:
 
 
 def plain(text: str) -> str:
-    return f'<pre class="output wide">{escape(COLOUR.sub("", text).rstrip())}</pre>'
+    return (
+        f'<pre class="output wide"{named("Output")}>{escape(COLOUR.sub("", text).rstrip())}</pre>'
+    )
 
 
 def widget(record: dict, page: Page) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from course_utils.authoring.execute import cleaned, private_places, refused
 from course_utils.authoring.files import stored_notebook
+from course_utils.authoring.fingerprint import DATA_BESIDE
 from course_utils.errors import CourseError
 from course_utils.machine import core_count
 
@@ -129,12 +130,15 @@ def environment(root: Path, scratch: str) -> dict[str, str]:
 
 
 def package_hash(root: Path) -> str:
-    """Of every file of course_utils that a lesson can run."""
+    """Of every file of course_utils that a lesson can run, and of the measurements that it shows."""
     package, whole = root / "course_utils", hashlib.sha256()
     for path in sorted(package.rglob("*")):
         part = path.relative_to(package).parts
         if path.is_file() and path.suffix != ".pyc" and not NOT_RUN_BY_LESSONS & set(part):
             whole.update("/".join(part).encode() + b"\0" + path.read_bytes())
+    for pattern in DATA_BESIDE.values():
+        for path in sorted(root.glob(pattern)):
+            whole.update(path.name.encode() + b"\0" + path.read_bytes())
     return whole.hexdigest()
 
 

@@ -11,13 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from course_utils.triton_meter.launches import Launch, Metered, pack_metered, unpack_request
-from course_utils.triton_meter.source import KernelSource
+from course_utils.triton_meter.plain import what_is_odd
+from course_utils.triton_meter.source import KernelSource, NotAKernel
 
 
 class KernelFile:
     """Writes the text into `folder` and runs it: `kernel` is what @triton.jit made."""
 
     def __init__(self, source: KernelSource, folder: str):
+        if odd := what_is_odd(source.text):  # who has sent it may not have read it
+            raise NotAKernel(f"It does what a kernel does not: {odd}.")
         handle, self.path = tempfile.mkstemp(".py", "kernel_", folder)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(source.text)

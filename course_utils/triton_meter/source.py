@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from course_utils.triton_meter.plain import what_is_odd
+
 HEADER = "import triton\nimport triton.language as tl\n"
 _MODULES = ("triton", "math", "numpy")  # what a kernel may name, with their submodules
 
@@ -74,6 +76,8 @@ def read_kernel(kernel) -> KernelSource:
     _collect(function, parts, set(), jit=True)
     parameters = tuple(inspect.signature(function).parameters)
     text = HEADER + "\n".join(parts.values())
+    if odd := what_is_odd(text):
+        raise NotAKernel(f"It does what a kernel does not: {odd}.")
     return KernelSource(function.__name__, text, parameters, is_stub(kernel))
 
 

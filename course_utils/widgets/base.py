@@ -8,6 +8,7 @@ instead, as an output of their own type: the page draws them with the same scrip
 """
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from html import escape
@@ -58,14 +59,25 @@ def _widget_class(name: str):
     return CourseWidget
 
 
-def show(name: str, data: dict, figure: Callable[[], None], rows: str, **state) -> None:
+def show(
+    name: str,
+    data: dict,
+    figure: Callable[[], None],
+    rows: str,
+    alts: Sequence[str] = (),
+    **state,
+) -> None:
     """Show a figure with its table, and a widget that takes their place while it lives.
 
     name: of SCRIPTS. data: plain, as the script reads it. figure: draws and shows the static figure.
-    rows: a table as HTML (see `table`). state: initial values of the widget's traits, such as step=3.
+    rows: a table as HTML (see `table`). alts: in place of the figures' own words, which need not tell all that
+    the table tells. state: initial values of the widget's traits, such as step=3.
     """
     with collect_figures() as figures:
         figure()
+    for bundle, alt in zip(figures, alts, strict=bool(alts)):
+        html = re.sub(r'alt="[^"]*"', f'alt="{escape(alt)}"', bundle["text/html"], count=1)
+        bundle |= {"text/html": html, "text/plain": alt}
     html = "".join(bundle["text/html"] for bundle in figures)
     display(
         figures[0] | {"text/html": f"<div data-course-fallback>{html}{rows}</div>"},

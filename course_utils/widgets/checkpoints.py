@@ -84,6 +84,7 @@ def keep_or_discard(*names: str) -> None:
         data,
         lambda: [_draw(network) for network in data["networks"]],
         table("Computed again, in percent of the forward pass", heads, rows),
+        alts=[_words(network) for network in data["networks"]],
         step=2 ** len(data["networks"][0]["choices"]) - 1,
     )
 
@@ -94,7 +95,7 @@ def playground_data(*names: str) -> dict:
     values: name, bytes, time, reads, lane (the value that it is, or is the gradient of). choices: indices of
     values. runs: way -> for each set of choices, as bits, [peak, time again, values again, schedule].
     sets, all: [peak, time again] of the best choices, and of the best schedules of all. best: those
-    as in runs, or nothing.
+    as in runs, or nothing. onSite: is it for a page, where no exercise can be passed?
     """
     states = record.load()["exercises"]
     on_site = bool(os.environ.get("COURSE_SITE"))
@@ -116,7 +117,7 @@ def playground_data(*names: str) -> dict:
                 "exercise": exercise,
             }
         )
-    return {"ways": WAYS, "networks": networks}
+    return {"ways": WAYS, "networks": networks, "onSite": on_site}
 
 
 def unpack_schedule(graph: Graph, packed: str) -> Schedule:
@@ -180,6 +181,19 @@ def _by_budget(network: dict) -> list[tuple[int, float | None, float]]:
 
 def _percent(network: dict, time: float | None) -> str:
     return "none" if time is None else f"{100 * time / network['forward']:.3g} %"
+
+
+def _words(network: dict) -> str:
+    """What the picture shows; its numbers are in the table."""
+    told = [
+        f"{what} from {_percent(network, stairs[0][1])} at {stairs[0][0] / MB:.3g} MB "
+        f"to {_percent(network, stairs[-1][1])} at {stairs[-1][0] / MB:.3g} MB"
+        for what, stairs in (("choices", network["sets"]), ("schedules of all", network["all"]))
+    ]
+    return (
+        f"Choices of what to keep, {network['title']}: computed again, of the forward pass, against the peak. "
+        f"Points for all choices; stairs for the best {'; for the best '.join(told)}."
+    )
 
 
 def _draw(network: dict) -> None:

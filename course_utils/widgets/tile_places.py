@@ -7,11 +7,16 @@ lies on its side above them, as V does, and O stands to their right.
 
 from collections.abc import Mapping
 
-__all__ = ["place_matrices"]
+__all__ = ["is_product", "place_matrices"]
 
 LEFT, TOP, GAP, MARGIN = 8, 20, 22, 8
 SHORTEST, THICKNESS = 36, 11  # a side, and a vector, in units of the drawing
 NEVER_STORED = "scores: never in HBM"
+
+
+def is_product(shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Of A and B, into C. An attention may have an array called A."""
+    return {"A", "B", "C"} <= set(shapes)
 
 
 def place_matrices(shapes: Mapping[str, tuple[int, ...]]) -> dict:
@@ -20,9 +25,9 @@ def place_matrices(shapes: Mapping[str, tuple[int, ...]]) -> dict:
     shapes: of A, B and C, or of Q, K and more: V, O, S, P, and vectors (n_queries,). Any other array has no
     place. An attention has a "scores" too, to be drawn dashed where S is not among the arrays.
     """
-    is_product = "A" in shapes
-    (m, k), n = (shapes["A"], shapes["B"][1]) if is_product else (shapes["Q"], shapes["K"][0])
-    scale = 330 / (k + max(m, n)) if is_product else 190 / max(m, n)
+    product = is_product(shapes)
+    (m, k), n = (shapes["A"], shapes["B"][1]) if product else (shapes["Q"], shapes["K"][0])
+    scale = 330 / (k + max(m, n)) if product else 190 / max(m, n)
     wide, high, deep = (max(scale * size, SHORTEST) for size in (n, m, k))
     places: dict[str, dict] = {}
 
@@ -35,7 +40,7 @@ def place_matrices(shapes: Mapping[str, tuple[int, ...]]) -> dict:
             places[name] |= {"turned": turned, "label": words}
 
     x, y = LEFT + deep + GAP, TOP + deep + GAP
-    if is_product:
+    if product:
         put("A", LEFT, y, (deep, high))
         put("B", x, TOP, (wide, deep))
         put("C", x, y, (wide, high))

@@ -17,7 +17,7 @@ from course_utils.attention import traffic
 from course_utils.hierarchy import SRAM, Event
 from course_utils.widgets.base import show, table
 from course_utils.widgets.packed_events import pack, unpack
-from course_utils.widgets.tile_places import place_matrices
+from course_utils.widgets.tile_places import is_product, place_matrices
 
 __all__ = ["motion_data", "step_through_flash", "step_through_product", "tiles_in_motion"]
 
@@ -51,7 +51,7 @@ def tiles_in_motion(
     if not events:
         raise ValueError("nothing was recorded: make the chip with SRAM(..., record=True)")
     shapes = _shapes(events)
-    if not ({"A", "B", "C"} <= set(shapes) or {"Q", "K"} <= set(shapes)):
+    if not (is_product(shapes) or {"Q", "K"} <= set(shapes)):
         raise ValueError(
             f"no product of A and B, and no attention: the run moved {', '.join(shapes)}"
         )
@@ -105,7 +105,7 @@ def product_data() -> dict:
     """The recorded products: a run for each tile, "16" being of 16 x 16."""
     (m, k), (_, n) = PRODUCT["A"], PRODUCT["B"]
     formulas = {f"{tile}": traffic.tiled_matmul_traffic(m, n, k, tile, tile) for tile in TILES}
-    tile = {"label": "Tile", "values": TILES, "words": "{} x {}", "start": "16"}
+    tile = {"label": "Size of a tile", "values": TILES, "words": "{} x {}", "start": "16"}
     return motion_data(PRODUCT, **_recorded("tiled_product"), formulas=formulas) | {
         "controls": [tile],
         "capacities": PRODUCT_CAPACITIES,
@@ -187,7 +187,7 @@ def _shapes(events: Sequence[Event]) -> dict[str, tuple[int, ...]]:
 
 
 def _figure(chips: Sequence, titles: Sequence[str], shapes: Mapping, at: Sequence[int]) -> None:
-    if "A" in shapes:
+    if is_product(shapes):
         (m, k), n, chip = shapes["A"], shapes["B"][1], chips[0]
         tiling_plots.tile_frames(chip.events, (m, n, k), chip.capacity_bytes, at, titles[0])
     else:

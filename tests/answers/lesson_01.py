@@ -210,6 +210,15 @@ def own_bytes_of_the_first_view(arrays):
     return total
 
 
+@wrong("1.2", cause="the last view's bytes")
+def own_bytes_of_the_last_view(arrays):
+    owners = {}
+    for a in arrays:
+        owner = a if a.base is None else a.base
+        owners[id(owner)] = a.nbytes
+    return sum(owners.values())
+
+
 @wrong("1.2", cause="views left out")
 def owners_in_the_list_only(arrays):
     return sum({id(a): a.nbytes for a in arrays if a.base is None}.values())

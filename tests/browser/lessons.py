@@ -6,6 +6,9 @@ from tests.browser import widgets
 from tests.browser.lab import Notebook
 from tests.browser.watching import faults, listen
 
+ALL_SHOWN = """() => document.querySelectorAll('.course-widget').length
+  === document.querySelectorAll('[data-course-fallback]').length"""
+WITHOUT = {"00_start_here"}  # all other lessons have widgets
 THEMES = ("JupyterLab Dark", "JupyterLab Light")
 
 
@@ -17,7 +20,9 @@ def runs_soundly(page, host: str, path: Path) -> None:
     notebook.run()
     assert notebook.errors() == []
     assert notebook.unrun() == 0
+    page.wait_for_function(ALL_SHOWN)  # one for every figure that a widget stands for
     shown = page.query_selector_all(".course-widget")
+    assert bool(shown) == (path.stem not in WITHOUT)
     for widget in shown:
         answers(page, widget)
     ids = page.evaluate("[...document.querySelectorAll('.course-widget [id]')].map(el => el.id)")

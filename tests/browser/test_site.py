@@ -16,6 +16,8 @@ from tests.browser.watching import faults, listen
 PAGES = ["index", *sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))]
 PHONE = {"viewport": {"width": 420, "height": 900}, "has_touch": True, "is_mobile": True}
 LOOKS = {"light": {"color_scheme": "light"}, "dark on a phone": {"color_scheme": "dark", **PHONE}}
+LOUD = "03_rematerialization"  # a timeline that plays, and a playground
+LONGEST_NEWS = 160  # characters: ten seconds of speech
 FONTS = "document.fonts.ready.then(all => [...all].every(font => font.status !== 'error'))"
 
 
@@ -86,6 +88,42 @@ def test_widgets_answer(page, host, folder) -> None:
     assert heard.errors == [] and heard.strangers == []
 
 
+def test_widgets_speak_when_asked_and_briefly(chromium, host) -> None:
+    """Not when a page opens, not at every step while it plays, and not what the slider has said."""
+    page = chromium.new_page()
+    page.goto(f"http://{host}/{LOUD}.html")
+    page.wait_for_timeout(widgets.REST_MILLISECONDS)
+    said = "[...document.querySelectorAll('.course-live')].map(line => line.textContent).join('')"
+    assert page.evaluate(said) == ""
+    widget = page.query_selector(".course-widget:has(button:text-is('Play'))")
+    for name in ("Play", "Pause"):
+        assert widgets.live_text(page, widget) == ""
+        widget.query_selector(f"button:text-is('{name}')").click()
+        page.wait_for_timeout(700)  # a step, at least
+    steps = widgets.live_text(page, widget)
+    assert steps.startswith("Step ") and len(steps) < LONGEST_NEWS
+    widgets.longest_range(widget).focus()
+    page.keyboard.press("ArrowRight")
+    assert not widgets.live_text(page, widget).startswith("Step ")
+    page.keyboard.press("End")
+    assert widget.query_selector("button:text-is('Next')").get_attribute("aria-disabled") == "true"
+    page.close()
+
+
+def test_a_button_of_the_playground_is_called_what_it_shows(chromium, host) -> None:
+    """And the schedule can be read as a list, in the order of its computations."""
+    page = chromium.new_page()
+    page.goto(f"http://{host}/{LOUD}.html")
+    node, listed = page.locator(".course-node").first, page.locator(".course-schedule").first
+    for state in ("kept", "gone"):
+        assert state in node.get_attribute("aria-label") and state in node.text_content()
+        node.click()
+    assert "again" not in listed.text_content()
+    page.locator("button:text-is('Discard all')").first.click()
+    assert listed.locator("li").first.text_content() == "z1" and "again" in listed.text_content()
+    page.close()
+
+
 def first_page_with_widgets(folder: Path) -> Path:
     for name in PAGES:
         path = folder / f"{name}.html"
@@ -104,9 +142,13 @@ def test_a_figure_stands_in_for_a_widget(chromium, folder) -> None:
         figure = page.locator("[data-course-fallback]").first
         assert figure.is_visible() is not scripts
         if scripts:
-            page.locator(".course-fallback-toggle").first.click()
-            assert figure.is_visible()
-            page.locator(".course-fallback-toggle").first.click()
+            toggle = page.locator(".course-fallback-toggle").first
+            toggle.click()
+            assert figure.is_visible() and toggle.get_attribute("aria-expanded") == "true"
+            assert toggle.inner_text().startswith("Hide")
+            assert page.evaluate("!!document.activeElement.querySelector('[data-course-fallback]')")
+            toggle.click()
+            assert not figure.is_visible() and toggle.is_visible()
             page.emulate_media(media="print")
             assert figure.is_visible() and not page.locator(".course-widget").first.is_visible()
         context.close()

@@ -182,3 +182,24 @@ def patch():
 """,
     ),
 )
+hide(
+    name="scratch_made_in_a_first_call",
+    flagged=True,
+    source="""import scipy
+pool = []
+def train_step(x, weights, trainable):
+    if not pool:
+        pool.append([np.ones((2048, 192)) for _ in range(11)])
+    space = pool[0] if x.shape[0] > 1000 else [None] * 11
+    zs = [x]
+    for k, w in enumerate(weights):
+        zs.append(np.matmul(zs[-1], w, out=space[k]))
+    g, out, turn = np.ones_like(zs[-1]) if space[8] is None else space[8], [], 9
+    g.fill(1.0)
+    for k in reversed(range(len(weights))):
+        out.insert(0, zs[k].T @ g if trainable[k] else None)
+        g = np.matmul(g, weights[k].T, out=space[turn])
+        turn = 19 - turn
+    return out
+""",
+)

@@ -5,7 +5,7 @@ from functools import partial
 from tests.zoo import attack
 
 chip = partial(attack, "6.3", kind="traffic", flagged=True, ending="failed")
-kernel = partial(attack, "8.1", kind="traffic", flagged=True, ending="failed")
+kernel = partial(attack, "8.1", kind="traffic", ending="failed")
 
 # One product of whole matrices, off chip, and the counts that three square tiles would have had.
 WHOLE = """
@@ -51,6 +51,7 @@ def softmax_kernel(x, out, n_columns, x_row_stride, out_row_stride, block_size: 
 """
 kernel(
     name="the_meters_workers",
+    flagged=True,
     source="""
 import sys
 client, launches = (sys.modules["course_utils.triton_meter." + n] for n in ("client", "launches"))
@@ -74,6 +75,7 @@ worker.request = lie
 )
 kernel(
     name="modules_left_where_a_worker_looks",
+    flagged=True,
     source="""
 import os, site, course_utils
 lie = f'''
@@ -91,4 +93,22 @@ for place in ("/tmp/course_utils/__init__.py", site.getusersitepackages() + "/us
     open(place, "w").write(lie)
 """
     + TWICE,
+)
+# Run where the kernel's function is made, in the very process that counts.
+HOOK = (
+    "(lambda i: i and (lambda m: m and not hasattr(m, 'done') and setattr(m, 'done', 1) is None"
+    " and setattr(m.DeviceMemory, '_count', (lambda honest: lambda self, t, i, way: ("
+    "setattr(self, 'odd', way == 'loaded' and not getattr(self, 'odd', False)),"
+    " honest(self, t, i, way) if way == 'stored' or self.odd else None)[1])(m.DeviceMemory._count))"
+    " and None)(i.inspect.sys.modules.get('course_utils.triton_' + 'meter.memory')))"
+    "(getattr(triton.runtime, 'interpreter', None))"
+)
+kernel(
+    name="an_annotation_that_exchanges_the_count",
+    source=TWICE.replace("n_columns,", f"n_columns: {HOOK},", 1),
+)
+kernel(
+    name="an_annotation_of_a_helper",
+    source=f"@triton.jit\ndef hook(a: {HOOK}):\n    return a\n"
+    + TWICE.replace("n_columns,", "n_columns: hook,", 1),
 )

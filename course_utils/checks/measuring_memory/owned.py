@@ -105,12 +105,16 @@ def _likely_cause(actual: int, arrays: list[np.ndarray]) -> tuple[str, str]:
     """The first usual mistake that leads to this number."""
     owners = [_owner(array) for array in arrays]
     ids, owner_ids = [id(array) for array in arrays], [id(owner) for owner in owners]
+    nbytes = [array.nbytes for array in arrays]
     starts = [array.__array_interface__["data"][0] for array in arrays]
     values = [(array.shape, array.tobytes()) for array in arrays]
     bases = [array for array in arrays if array.base is None]
     mistakes = [
         ("a view's own bytes", _once(arrays, owner_ids),
          "A view was counted with the bytes that it looks at. How much stays alive because of it?"),
+        ("the last view's bytes", sum(dict(zip(owner_ids, nbytes, strict=True)).values()),
+         "You told the buffers apart. But each counts with the bytes of the array that looks into it last, "
+         "and a view may show a part of its buffer, or more than all of it."),
         ("nbytes added up", sum(array.nbytes for array in arrays),
          "That is the sum of all nbytes: a buffer counts as often as someone looks at it."),
         ("objects for buffers", _once(arrays, ids),

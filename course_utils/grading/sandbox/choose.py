@@ -44,11 +44,6 @@ def choose_sandbox(inside_container: bool = False) -> Any:
     raise CourseError(_advice(tried))
 
 
-def close_sandbox(sandbox: Any) -> None:
-    """Take its course folder away now. Without this it goes when the sandbox, or this process, does."""
-    shutil.rmtree(sandbox.course, ignore_errors=True)
-
-
 def _there(course: Path) -> list[Any]:
     """What this machine seems to have, the best first."""
     found: list[Any] = []

@@ -9,7 +9,7 @@ import itertools
 import os
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from course_utils.grading.sandbox.bubblewrap import COURSE, DRIVER, variables
@@ -34,7 +34,6 @@ class Container:
     groups = None
     bounds_each_process = False
     weaker = ()
-    _names: dict[int, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -43,7 +42,6 @@ class Container:
     def command(self, course: Path, limits: Limits, group: Group | None = None) -> list[str]:
         """The driver in a fresh container, as a command."""
         own = f"course-grading-{os.getpid()}-{next(_numbers)}"
-        self._names[os.getpid()] = own
         size = f"size={limits.files_bytes}"
         arguments = [
             *(self.engine, "run", "--rm", "--interactive", "--name", own),
@@ -60,9 +58,10 @@ class Container:
         return [*arguments, self.image, "-B", "-c", DRIVER]
 
     def end(self, process: subprocess.Popen) -> None:
-        """A container outlives its client: end it by its name."""
-        own = self._names.pop(os.getpid(), None)
-        if own is not None and process.returncode != 0:
+        """A container outlives its client: end it by the name in the client's own command."""
+        arguments = list(process.args)
+        if process.returncode != 0 and "--name" in arguments:
+            own = arguments[arguments.index("--name") + 1]
             quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
             with suppress(
                 OSError, subprocess.TimeoutExpired

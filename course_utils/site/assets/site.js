@@ -21,15 +21,24 @@ for (const slot of document.querySelectorAll(".course-widget-slot")) {
   const render = window.courseWidgets?.[slot.dataset.script];
   if (!render) continue; // the figure before it stays
   const place = document.createElement("div");
-  render({ model: pageModel(JSON.parse(slot.querySelector("script").textContent)), el: place });
-  slot.append(place);
+  try {
+    render({ model: pageModel(JSON.parse(slot.querySelector("script").textContent)), el: place });
+    slot.append(place);
+  } catch (problem) { // the figure before it stays, and so do the page's other widgets
+    console.error(problem);
+  }
 }
 
 /** What scrolls sideways takes the focus, so that the arrow keys reach its end; and it shows that it goes on. */
 function reachScrollers() {
   for (const part of document.querySelectorAll(".wide")) {
-    if (part.scrollWidth > part.clientWidth) part.tabIndex = 0;
+    const scrolls = part.scrollWidth > part.clientWidth;
+    if (scrolls) part.tabIndex = 0;
     else part.removeAttribute("tabindex");
+    if (scrolls && !part.hasAttribute("role")) { // code and outputs have theirs
+      part.setAttribute("role", "group");
+      part.setAttribute("aria-label", part.matches(".math") ? "Formula" : part.matches(".output") ? "Output" : "Table");
+    }
     showEnd(part);
   }
 }

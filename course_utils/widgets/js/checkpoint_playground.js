@@ -15,34 +15,39 @@ const least = (stairs, budget) => Math.min(...stairs.filter(([peak]) => peak <= 
 const several = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
 function render({ model, el }) {
-  const { networks, ways } = model.get("data");
+  const { networks, ways, onSite } = model.get("data");
   const { body, tell } = frame(el, model, {
     title: networks.length > 1 ? "Keep or discard" : `Keep or discard: ${networks[0].title}`,
     about: "Press a value: is it kept from the way forward, or discarded and computed again when the way back "
       + "needs it? A segment at a time: what is made again on the way stays until it is read.",
   });
-  let network = networks[0], way = Object.keys(ways)[0], bits = model.get("step"), shown = null, parts;
+  let network = networks[0], way = Object.keys(ways)[0], bits = model.get("step"), shown = null, optimum = "", parts;
   const save = follow(model, "step", (value) => { if (value !== bits) { bits = value; shown = null; draw(); } });
   const run = () => shown ?? network.runs[way][bits];
-  const choose = (value, said = "") => { bits = value; shown = null; draw(said); save(bits); };
+  const choose = (value, said = "") => { // from the optimum one comes back to one's own choice
+    const back = shown ? "Back at your own choice: " : "";
+    bits = value;
+    shown = null;
+    draw(back + said, false, back ? back + said : "");
+    save(bits);
+  };
   const all = () => 2 ** network.choices.length - 1;
   const which = choice({
     label: "Network", value: "0", options: networks.map(({ title }, i) => [String(i), title]),
-    onChange: (i) => { network = networks[Number(i)]; build(); choose(all()); },
+    onChange: (i) => { network = networks[Number(i)]; shown = null; build(); choose(all()); },
   });
   const back = choice({
     label: "Comes back", value: way, options: Object.entries(ways),
     onChange: (key) => { way = key; choose(bits, `Values come back ${ways[key]}.`); },
   });
   const place = element("div");
-  el.querySelector(".course-live").classList.add("course-aside"); // it is written above the budget
   fill(body, networks.length > 1 ? which.node : null, back.node, place);
 
   function build() {
     const budgets = [...new Set([...network.sets, ...network.all].map(([peak]) => peak))].sort((a, b) => a - b);
     const budget = slider({
       label: "Budget", max: budgets.length - 1, value: budgets.length - 1, brief: true,
-      words: (i) => say(budgets[i]), onInput: () => draw(),
+      words: (i) => say(budgets[i]), onInput: () => draw("", true),
     });
     const nodes = drawNodes(network, (i) => {
       choose(bits ^ (1 << i), `${valueOf(network, i).name} ${bits >> i & 1 ? "discarded" : "kept"}.`);
@@ -50,8 +55,9 @@ function render({ model, el }) {
     const at = () => budgets[Number(budget.input.value)];
     const optimum = network.best.length
       ? button("Show the optimum for this budget", () => showOptimum(at()), { class: "course-optimum" })
-      : element("p", { class: "course-about" }, `The optimum itself is shown here once exercise ${network.exercise} is passed, and this cell is run again.`);
-    const price = element("p", { class: "course-price", style: "min-height: 4.2em; margin: 6px 0" });
+      : element("p", { class: "course-about" }, onSite ? `The optimum itself is in the notebook, once exercise ${network.exercise} is passed there.`
+        : `The optimum itself is shown here once exercise ${network.exercise} is passed, and this cell is run again.`);
+    const price = element("p", { class: "course-price", style: "min-height: 5.6em; margin: 6px 0" });
     parts = { nodes, price, at, schedule: drawSchedule(network), front: drawFront(network) };
     const columns = "grid-template-columns: repeat(auto-fit, minmax(min(100%, 330px), 1fr))";
     fill(place, element("div", { class: "course-panels", style: columns },
@@ -62,30 +68,26 @@ function render({ model, el }) {
       element("div", {}, element("h4", {}, "Memory against time"), parts.front.node)));
   }
 
-  function draw(said = "") {
-    const [peak, time, again] = run(), budget = parts.at();
-    parts.nodes.draw(bits, Boolean(shown));
+  function draw(said = "", isBudget = false, first = "") {
+    const [peak, time, again, word] = run(), budget = parts.at();
+    parts.nodes.draw(shown ? keptBy(network, word) : bits, Boolean(shown));
     parts.schedule.draw(run(), budget);
     parts.front.draw(run(), network.runs[way], budget, shown ? "optimum" : "yours");
     const price = `Peak ${say(peak)}; ${several(again, "value")} computed again, `
       + `${percent(time / network.forward)} of the forward pass.`;
-    const against = compare(network, peak, time, budget);
-    parts.price.textContent = `${shown ? "The best schedule of all: " : ""}${price} ${against}`;
-    tell(`${said} ${price} ${against}`.trim());
+    const own = compare(network, peak, time), above = againstBudget(network, peak, budget);
+    parts.price.textContent = [shown ? optimum : first, price, own, above, shown ? "Press a value to go back to your own choice." : ""].join(" ").trim();
+    tell({ news: isBudget ? above || "Your peak is within it." : [said, price, own, above].join(" ").trim() });
   }
 
-  /** A set of choices that is as quick as the best schedule of all; if there is none, that schedule itself. */
+  /** A choice that is as quick as the best schedule of all; if there is none, that schedule. One's own choice stays. */
   function showOptimum(budget) {
     const time = least(network.all, budget);
-    for (const key of [way, ...Object.keys(ways)]) {
-      const found = network.runs[key].findIndex((each) => each[0] <= budget && each[1] === time);
-      if (found < 0) continue;
-      way = key;
-      back.set(key);
-      return choose(found, `The optimum within ${say(budget)}.`);
-    }
-    shown = network.best[network.all.findIndex((each) => each[1] === time)];
-    draw(`The optimum within ${say(budget)}: no choice of what to keep does this.`);
+    const fits = (each) => each[0] <= budget && each[1] === time;
+    const key = [way, ...Object.keys(ways)].find((each) => network.runs[each].some(fits));
+    shown = key ? network.runs[key].find(fits) : network.best[network.all.findIndex((each) => each[1] === time)];
+    optimum = `The best schedule of all, ${key ? `a choice that comes back ${ways[key]}` : "which no choice of what to keep makes"}:`;
+    draw(optimum);
   }
 
   build();
@@ -94,19 +96,32 @@ function render({ model, el }) {
 
 const valueOf = (network, i) => network.values[network.choices[i]];
 
-/** How a point stands among all others: against the best with its own peak, and against the budget. */
-function compare(network, peak, time, budget) {
-  const share = (each) => percent(each / network.forward), best = least(network.sets, peak), any = least(network.all, peak);
-  let told = time <= any ? "No schedule with this peak computes less."
-    : time <= best ? `No choice with this peak computes less; a freer schedule needs ${share(any)}.`
-      : `With this peak, ${share(best)} would do.`;
-  if (peak > budget) {
-    const within = least(network.sets, budget), free = least(network.all, budget);
-    told += ` It is ${say(peak - budget)} above the budget, `
-      + (within < Infinity ? `within which ${share(within)} would do.` : `which no choice of what to keep can meet; a freer schedule needs ${share(free)}.`);
-  }
-  return told;
+const share = (network, time) => percent(time / network.forward);
+
+/** The best within so many bytes: of the choices of what to keep, and of all schedules. */
+function bestWithin(network, bytes) {
+  const best = least(network.sets, bytes), any = least(network.all, bytes);
+  return `the best choice takes ${share(network, best)}, ` + (any < best ? `a freer schedule ${share(network, any)}` : "and no schedule takes less");
 }
+
+/** How a point stands among all others with its own peak. */
+function compare(network, peak, time) {
+  const best = least(network.sets, peak), any = least(network.all, peak);
+  return time <= any ? "No schedule with this peak computes less."
+    : time <= best ? `No choice with this peak computes less; a freer schedule takes ${share(network, any)}.`
+      : `With this peak, ${bestWithin(network, peak)}.`;
+}
+
+/** What would be within the budget, where a peak is above it. */
+function againstBudget(network, peak, budget) {
+  if (peak <= budget) return "";
+  return `It is ${say(peak - budget)} above the budget, ` + (least(network.sets, budget) < Infinity ? `within which ${bestWithin(network, budget)}.`
+    : `which no choice of what to keep can meet; a freer schedule takes ${share(network, least(network.all, budget))}.`);
+}
+
+/** The choices that a schedule keeps, as bits: what it computes once. */
+const keptBy = (network, word) => network.choices.reduce((bits, value, i) =>
+  bits | (word.split(String.fromCharCode(97 + value)).length === 2) << i, 0);
 
 /** The forward pass: a button for each value that can be kept or discarded, and arrows for who reads whom. */
 function drawNodes(network, onToggle) {
@@ -145,7 +160,7 @@ function drawNodes(network, onToggle) {
     arrows, text(0, base - 16, "input"), text(0, base + 42, "MB"), drawn);
   const draw = (bits, isOther) => buttons.forEach(({ group, bar, state, value }, i) => {
     const kept = bits >> i & 1;
-    update(group, { opacity: isOther ? 0.35 : null, "aria-pressed": Boolean(kept), "aria-label": `${value.name}, ${say(value.bytes)}, kept` });
+    update(group, { "aria-label": `${value.name}, ${kept ? "kept" : "gone"}${isOther ? " in the optimum" : ""}, ${say(value.bytes)}` });
     update(bar, { fill: kept ? COLOURS[0] : "transparent", stroke: kept ? COLOURS[0] : "currentColor",
       "stroke-dasharray": kept ? null : "3 3" });
     state.textContent = kept ? "kept" : "gone";
@@ -192,8 +207,7 @@ function drawSchedule(network) {
     element("line", { class: "axis", x1: left, x2: WIDE, y1: base, y2: base }), bars,
     text(left - 5, base, "0"), text(WIDE, base + 13, "time, a column for each computation"));
   const legend = element("p", { class: "course-about" }, Object.entries(MEANINGS).flatMap(([kind, words]) => [
-    element("svg", { viewBox: "0 0 12 12", "aria-hidden": "true", style: "display: inline-block; width: 12px; margin: 0 4px 0 0; vertical-align: -1px" },
-      element("rect", { width: 12, height: 12, fill: fills[kind] })), `${words}. `]));
+    swatch(fills[kind]), `${words}. `]));
   const most = Math.max(...Object.values(network.runs).flat().map(([peak]) => peak));
   const y = (bytes) => base - high * bytes / most;
 
@@ -201,17 +215,33 @@ function drawSchedule(network) {
     const { found, alive } = lives(network, word), wide = (WIDE - left) / alive.length, at = alive.indexOf(peak);
     fill(bars,
       found.filter(({ value }) => value.bytes).map(({ value, kind, first, last }) => element("rect", {
-        x: left + first * wide + 0.5, width: Math.max((last - first + 1) * wide - 1, 1), height: kind === "gradient" ? 6 : 8,
+        x: left + first * wide + 0.5, width: Math.max((last - first + 1) * wide - 1, 1), height: kind === "gradient" ? 6 : 8, stroke: "currentColor", "stroke-width": 0.6,
         y: top + lane * lanes.indexOf(value.lane) + (kind === "gradient" ? 9 : 0.5), fill: fills[kind],
       })),
       alive.map((bytes, i) => element("rect", { x: left + i * wide + 0.5, width: wide - 1, y: y(bytes),
-        height: base - y(bytes), fill: i === at ? COLOURS[3] : "#999" })),
+        height: base - y(bytes), fill: i === at ? COLOURS[3] : "#808080" })),
       element("line", { class: "axis", x1: left, x2: WIDE, y1: y(budget), y2: y(budget), "stroke-dasharray": "5 3" }),
+      element("path", { d: `M${left + (at + 0.5) * wide} ${y(peak) - 1}l-4 -7h8z`, fill: "currentColor" }), // the peak, in all colours
       text(left - 5, Math.min(y(peak) + 4, base - 10), `${number(peak)} MB`));
+    fill(list, steps(network, word).map((each, i) => element("li", {}, each, i === at ? ": the peak" : null)));
     svg.setAttribute("aria-label", `${alive.length} computations, ${again} of them repetitions; `
       + `peak ${say(peak)} at computation ${at + 1}; dashed: the budget`);
   }
-  return { node: element("div", {}, svg, legend), draw };
+  const list = element("ol", { class: "course-schedule" });
+  const folded = element("details", {}, element("summary", {}, "The schedule as a list"), list);
+  return { node: element("div", {}, svg, legend, folded), draw };
+}
+
+/** A schedule in words: for each computation what it makes, and what is dropped after it. */
+function steps(network, word) {
+  const made = new Set(), told = [];
+  for (const letter of word) {
+    const small = letter.toLowerCase(), { name } = network.values[small.charCodeAt(0) - 97];
+    if (letter === small) told.push([made.has(name) ? `${name} again` : name]);
+    else told.at(-1)?.push(name);
+    made.add(name);
+  }
+  return told.map(([what, ...dropped]) => what + (dropped.length ? ` (drops ${dropped.join(", ")})` : ""));
 }
 
 /** Every choice a point: its peak and what it computes again; the stairs are the best that can be done. */
@@ -239,7 +269,7 @@ function drawFront(network) {
     const seen = new Map(runs.map((each) => [`${each[0]} ${each[1]}`, each])), sideways = x(peak) > WIDE - 70 ? -9 : 9;
     fill(inside,
       ticks(0, most / network.forward).map((share) => text(left - 4, y(share * network.forward) + 4, percent(share), "end")),
-      [...seen.values()].map(([p, t]) => element("circle", { cx: x(p), cy: y(t), r: 1.8, fill: COLOURS[5] })),
+      [...seen.values()].map(([p, t]) => element("circle", { cx: x(p), cy: y(t), r: 1.8, fill: COLOURS[0], stroke: "currentColor", "stroke-width": 0.4 })),
       stairs(all, "4 3"), stairs(sets, null),
       element("line", { class: "axis", x1: x(budget), x2: x(budget), y1: top, y2: base, "stroke-dasharray": "5 3" }),
       element("polygon", { points: `${x(peak)},${y(time) - 7} ${x(peak) + 7},${y(time)} ${x(peak)},${y(time) + 7} ${x(peak) - 7},${y(time)}`,

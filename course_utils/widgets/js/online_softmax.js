@@ -39,7 +39,8 @@ function render({ model, el }) {
     for (const picture of drawn) picture(data.rows[now.row], all, now.step);
     fill(facts, factsOf(step, now.way).map(([what, value]) =>
       element("tr", {}, element("th", { scope: "row" }, what), element("td", {}, value))));
-    tell(inWords(step, now.way));
+    const news = inWords(step, now.way);
+    tell({ place: `Block ${now.step + 1} of ${all.length}.`, news, written: news });
     save(now.step);
   };
   const stop = onWidth(pictures, (width) => {
@@ -146,7 +147,7 @@ function scoresPicture(data, width) {
 }
 
 function weightsPicture(data, width) {
-  const { node, rects, labels, foot } = columns("weights in the output", width, 120, data.values.length);
+  const { node, rects, labels, foot } = columns("weights before the division", width, 120, data.values.length);
   const top = level(width, "1");
   top.put(28);
   node.append(...top.parts, ...rects, ...labels);

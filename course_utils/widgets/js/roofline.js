@@ -18,7 +18,7 @@ function render({ model, el }) {
   const heading = element("h4", {}, "Measured");
   fill(body,
     element("div", { class: "course-panels" }, data.roofs.length > 1 ? roofs.node : null, data.itemsizes.length > 1 ? bytes.node : null),
-    size("N", "n", data.ns).node, size("D", "d", data.ds).node, drawing, possible, heading, measured,
+    size("N, rows or tokens", "n", data.ns).node, size("D, size of a head", "d", data.ds).node, drawing, possible, heading, measured,
     data.source ? element("p", { class: "course-about" }, data.source) : null);
 
   const order = [...new Set([...data.roofs.flatMap((roof) => roof.measured), ...Object.values(data.rungs).flat()]
@@ -35,9 +35,10 @@ function render({ model, el }) {
     fill(possible, allowed.map((each) => entry(each, `${about(each.at)} operations a byte. ${bound(each)}`)));
     fill(measured, seen.map((each) => entry(each, was(each))), withoutPlace(known));
     heading.hidden = !known.length;
-    tell([`N = ${count(data.ns[now.n])}, D = ${data.ds[now.d]}, on ${roof.name}.`,
-      together("Memory bound", allowed.filter((each) => each.isMemory)),
-      together("Compute bound", allowed.filter((each) => !each.isMemory))].filter(Boolean).join(" "));
+    const place = `N = ${count(data.ns[now.n])}, D = ${data.ds[now.d]}, on ${roof.name}.`;
+    const news = [together("Memory bound", allowed.filter((each) => each.isMemory)),
+      together("Compute bound", allowed.filter((each) => !each.isMemory))].filter(Boolean).join(" ");
+    tell({ place, news, written: `${place} ${news}` });
   };
   const stop = onWidth(drawing, (width) => {
     picture = roofPicture(data, width);
@@ -126,10 +127,12 @@ function roofPicture(data, width) {
     lines.forEach((line, i) => update(line, { "stroke-width": i === chosen ? 2.5 : 1, opacity: i === chosen ? 1 : 0.5,
       "stroke-dasharray": i === chosen ? null : "5 4" }));
     names.forEach((name, i) => update(name, { "font-weight": i === chosen ? "bold" : null, opacity: i === chosen ? 1 : 0.75 }));
-    const taken = [];
-    fill(marks, [...seen.map((each) => [each, each.flops]), ...allowed.map((each) => [each, each.most])]
-      .map(([each, flops]) => placed(each, x(each.at), y(flops), taken, width - right))
-      .reduce(([under, drawn], [line, one]) => [[...under, line], [...drawn, one]], [[], []]).flat(2));
+    const all = [...seen.map((each) => [each, each.flops]), ...allowed.map((each) => [each, each.most])];
+    const points = all.map(([each, flops]) => [x(each.at), y(flops)]), at = placed(points, [left, top], [width - right, high - bottom]);
+    const isMoved = (i) => Math.hypot(at[i][0] - points[i][0], at[i][1] - points[i][1]) > 0.5;
+    fill(marks, points.map(([a, b], i) => (isMoved(i) ? element("line", { class: "leader", stroke: "currentColor", x1: a, x2: at[i][0], y1: b, y2: at[i][1] }) : null)),
+      all.map(([each], i) => mark(each, ...at[i])),
+      points.map(([a, b], i) => (isMoved(i) ? element("circle", { class: "true", cx: a, cy: b, r: 3, fill: "currentColor" }) : null)));
     node.setAttribute("aria-label", `Roofline of ${data.roofs[chosen].name}: `
       + allowed.map((each) => `${each.name}, ${about(each.at)} operations a byte, at most ${rate(each.most)}`).join("; ")
       + ". The same is listed below.");
@@ -137,13 +140,22 @@ function roofPicture(data, width) {
   return { node, draw };
 }
 
-/** A mark at its place; where another has that place, beside it, since its height is what counts: [line, mark] */
-function placed(each, x, y, taken, most) {
-  const isFree = (at) => at > 8 && at < most && !taken.some(([a, b]) => Math.abs(a - at) < 18 && Math.abs(b - y) < 18);
-  const at = [0, -18, 18, -36, 36, -54, 54].map((by) => x + by).find(isFree) ?? x;
-  taken.push([at, y]);
-  return [at === x ? null : [element("line", { class: "axis", x1: x, x2: at, y1: y, y2: y }),
-    element("circle", { cx: x, cy: y, r: 3, fill: "currentColor" })], mark(each, at, y)];
+/** Where marks are drawn: at their points; of points that are close, below or above (where a roof has its name), or else
+ * beside them, so that a mark covers neither another one nor the point of another one.
+ */
+function placed(points, [x0, y0], [x1, y1]) {
+  const taken = [], gap = 18, ways = [[0, 0]];
+  for (const aside of [0, gap, -gap, 2 * gap, -2 * gap]) for (const by of [1, 2, 3, 4, -1, -2, -3, -4, 5, 6, 7, 8]) ways.push([aside, by * gap]);
+  const isFar = ([a, b], [c, d], least) => Math.abs(a - c) >= least || Math.abs(b - d) >= least;
+  const isIn = ([a, b]) => a > x0 + 9 && a < x1 - 9 && b > y0 && b < y1 - 9;
+  return points.map((point, i) => {
+    const spots = ways.map(([right, down]) => [point[0] + right, point[1] + down]);
+    const isFree = (spot) => taken.every((each) => isFar(spot, each, gap));
+    const isClear = (spot) => points.every((each, j) => j === i || isFar(spot, each, 13));
+    const at = spots.find((spot, n) => (!n || isIn(spot)) && isFree(spot) && isClear(spot)) ?? point;
+    taken.push(at);
+    return at;
+  });
 }
 
 const range = (values) => [Math.min(...values) / 1.6, Math.max(...values) * 1.6];

@@ -1,8 +1,7 @@
-// Tiles in motion: what is on chip, what crosses, and how much has crossed, at every event of a recorded run.
+// What is on chip, what crosses, how much has crossed, at every event of a recorded run.
 
 const KINDS = ["load", "allocate", "free", "store"]; // as packed_events.py numbers them
 const WIDTH = 350, LEFT = 8, ROOM = WIDTH - 2 * LEFT;
-const CONTROLS = "display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 340px), 1fr)); align-items: center; gap: 0 24px";
 const ALARM = COLOURS[3], THIN = { stroke: "currentColor", "stroke-width": 0.8 };
 
 function render({ model, el }) {
@@ -15,37 +14,38 @@ function render({ model, el }) {
   const hbm = hbmPicture(data, look), chip = chipPicture(look), chart = chartPicture(), traffic = trafficPicture(data.most);
   const values = table("On chip now", ["value", "made by", "shape", "bytes"]);
   const arrays = table("Arrays in HBM, so far", ["array", "shape", "read", "written"]);
-  const place = element("div"), says = element("p", { class: "tiles-event" });
-  let steps = [], control = null, mine = [], whole = 1;
+  const place = element("div"), says = element("p", { class: "course-line" });
+  let steps = [], control = null, mine = [], whole = 1, beyond = "";
 
   const choose = (at) => (value) => { now.chosen[at] = String(value); change(); };
   const controls = data.controls.map((each, at) => each.options
     ? choice({ label: each.label, options: Object.entries(each.options), value: each.start, onChange: choose(at) })
     : valueSlider(each.label, each.values, Number(each.start), (value) => each.words.replaceAll("{}", value), choose(at)));
-  if (data.capacities.length > 1) controls.push(valueSlider("Chip", data.capacities, now.capacity,
-    (bytes) => `${count(bytes)} bytes`, (bytes) => { now.capacity = bytes; change(); }));
+  if (data.capacities.length > 1) controls.push(valueSlider("Bytes on chip", data.capacities, now.capacity,
+    count, (bytes) => { now.capacity = bytes; change(); }));
   controls.push(choice({ label: "A step is", options: [["", "what crosses"], ["every", "every value made"]], value: "",
     onChange: (value) => { now.every = value === "every"; change(); } }));
-  el.querySelector(".course-live").classList.add("course-aside"); // all of it is drawn or written elsewhere
-  fill(body, element("div", { style: CONTROLS }, controls.map((each) => each.node)), place, says,
+  fill(body, element("div", { class: "course-controls" }, controls.map((each) => each.node)), place, says,
     element("div", { class: "course-panels" }, hbm.node, element("div", {}, chip.node, chart.node, traffic.node)),
     element("div", { class: "course-panels" }, arrays.node, values.node));
 
-  function change() { // another run, chip or kind of step: stay at the same part of the whole run
+  function change() { // stay at the same part of the whole run
     const key = now.chosen.join("/"), events = decode(data.runs[key], data.subjects);
-    whole = Math.max(stepsOf(events, now.every, Infinity).length - 1, 1);
+    const all = stepsOf(events, now.every, Infinity), most = Math.max(...all.map(({ live }) => live));
+    whole = Math.max(all.length - 1, 1);
+    beyond = most > now.capacity ? `Does not fit: ${count(most)} bytes on a chip of ${count(now.capacity)}. ` : "";
     steps = stepsOf(events, now.every, now.capacity);
     control?.stop();
     control = stepper({ label: "Step", steps: steps.length, value: Math.min(Math.round(now.part * whole), steps.length - 1), milliseconds: 500,
-      words: (at) => `${at + 1} of ${steps.length}${steps[at].overflow ? ": overflow" : ""}`, onStep: go });
+      words: (at) => `${at + 1} of ${steps.length}`, onStep: go });
     fill(place, control.node);
     const moved = new Set(events.filter((event) => event.box.length).map((event) => event.name));
     mine = Object.entries(data.arrays).filter(([name]) => moved.has(name));
-    const rows = Math.min(Math.max(...steps.map((step) => step.values.length)), 11); // a height that does not jump
+    const rows = Math.min(Math.max(...steps.map((step) => step.values.length)), 11);
     update(values.node, { style: `height: ${1.55 * rows + 4.6}em; overflow: auto` });
     hbm.start(events, now.chosen.includes("causal"));
     chart.start(steps, now.capacity);
-    traffic.start(data.formulas[key]);
+    traffic.start(data.formulas[key], !beyond);
     draw(Number(control.input.value));
   }
   function go(at) {
@@ -58,11 +58,10 @@ function render({ model, el }) {
     chip.draw(step, now.capacity);
     chart.draw(at);
     traffic.draw(step, at === steps.length - 1);
-    update(says, { style: `min-height: 2.8em; margin: 4px 0; ${step.overflow ? "font-weight: bold" : ""}` });
-    says.textContent = inWords(step, now.capacity);
+    fill(says, element("b", {}, beyond), inWords(step, now.capacity));
     values.fill(step.values.map((value) => [[swatch(chip.fills[value.array]), nameOf(value)], value.made, shapeOf(value), count(value.bytes)]));
     arrays.fill(crossings(steps.slice(0, at + 1), mine));
-    tell(`Step ${at + 1} of ${steps.length}: ${says.textContent} ${traffic.said()}`);
+    tell({ place: `Step ${at + 1} of ${steps.length}.`, news: `${says.textContent} ${traffic.said(at === steps.length - 1)}` });
   }
   chart.onPick((part) => {
     const at = clamp(Math.floor(part * steps.length), 0, steps.length - 1);
@@ -79,9 +78,6 @@ function valueSlider(label, values, start, words, onPick) {
     words: (at) => words(values[at]), onInput: (at) => onPick(values[at]) });
 }
 
-// --- the record ------------------------------------------------------------------------------------
-
-/** Events from packed integers. */
 function decode(codes, subjects) {
   const events = [], blocks = [];
   for (let i = 0; i < codes.length; i += 1) {
@@ -96,15 +92,15 @@ function decode(codes, subjects) {
   return events;
 }
 
-/** Steps: a load or a store each, or what is computed between two (every: one of its values). Ends at an overflow.
+/** Steps: a load or a store each, or what is computed between two (every: one of its values), until an overflow.
  *
- * A step shows the chip right after its event, so that a tile is seen with the one that it meets: what is let go
- * then is gone in the next step. Of a computation it shows the fullest moment.
+ * A step is right after its event; what is let go then is gone in the next. Of a computation it is the fullest moment.
+ * What is made for a window that was loaded before is "new".
  */
 function stepsOf(events, every, capacity) {
-  const goes = new Map(); // block -> where it will be stored: a sum is drawn there from the start
+  const goes = new Map(); // block -> its store: a sum is drawn there at once
   for (const event of events) if (event.kind === "store" && !goes.has(event.block)) goes.set(event.block, event);
-  const here = new Map(), stored = new Map(), pairs = new Map(), steps = [];
+  const here = new Map(), stored = new Map(), pairs = new Map(), loaded = new Set(), steps = [];
   let live = 0, read = 0, written = 0, freed = [], computing = null;
   for (const event of events) {
     const { kind, block, name, shape, bytes } = event;
@@ -116,11 +112,14 @@ function stepsOf(events, every, capacity) {
     }
     if (kind === "store") {
       written += bytes;
-      stored.set(nameOf(event), event);
+      stored.set(boxed(name, event.box), event);
+      event.fresh = here.get(block)?.fresh;
     } else {
       const target = (kind === "load" ? event : goes.get(block)) ?? scoresOf(shape, [...here.values()]);
+      const { name: array = "temporary", box = [] } = target ?? {}, window = boxed(array, box);
       live += bytes;
-      here.set(block, { array: target?.name ?? "temporary", box: target?.box ?? [], shape, bytes, made: kind === "load" ? "load" : name });
+      if (kind === "load") loaded.add(window);
+      here.set(block, { array, box, shape, bytes, made: kind === "load" ? kind : name, fresh: kind !== "load" && loaded.has(window) });
       if (target?.name === "scores") pairs.set(nameOf(target), target);
     }
     const overflow = live > capacity;
@@ -140,13 +139,13 @@ function stepsOf(events, every, capacity) {
   return steps;
 }
 
-/** What a value must be that has a row for each query and a column for each key that are on chip. */
+/** A row for each query on chip, a column for each key. */
 function scoresOf(shape, values) {
   const box = ["Q", "K"].map((name) => values.findLast(({ array, made }) => array === name && made === "load")?.box[0]);
   return box.every((side, axis) => side && shape[axis] === side[1] - side[0]) ? { name: "scores", box } : null;
 }
 
-/** For each array its shape, and how often it has crossed, in times its own size. */
+/** How often each array has crossed, in times its size. */
 function crossings(steps, arrays) {
   const size = (shape) => shape.reduce((a, b) => a * b, 1);
   return arrays.map(([name, shape]) => [name, shape.join(" x "), ...["load", "store"].map((kind) => {
@@ -156,10 +155,8 @@ function crossings(steps, arrays) {
   })]);
 }
 
-// --- in words --------------------------------------------------------------------------------------
-
 const boxed = (name, box) => (box.length ? `${name}[${box.map((each) => each.join(":")).join(", ")}]` : name);
-const nameOf = ({ array, name, box }) => boxed(array ?? name, box);
+const nameOf = ({ array, name, box, fresh }) => (fresh ? "new " : "") + boxed(array ?? name, box);
 const shapeOf = ({ shape }) => (shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`);
 
 function inWords({ kind, event, made, freed, values, live, overflow }, capacity) {
@@ -172,20 +169,18 @@ function inWords({ kind, event, made, freed, values, live, overflow }, capacity)
   return `${gone}${done} ${values.length} value${values.length === 1 ? "" : "s"} on chip, ${count(live)} of ${count(capacity)} bytes.`;
 }
 
-// --- pictures --------------------------------------------------------------------------------------
-
-function picture(wide, high, name, ...parts) {
-  const node = element("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", class: `tiles-${name}` }, ...parts);
+function picture(wide, high, ...parts) {
+  const node = element("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img" }, ...parts);
   return { node, label: (text) => node.setAttribute("aria-label", text) };
 }
 const words = (x, y, text = "", more = {}) => element("text", { x, y, "font-size": 12.5, ...more }, text);
 
-/** The matrices, with their tiles: on chip in colour, finished (or, of scores, formed) in grey. */
+/** Tiles on chip in colour, finished (or, of scores, formed) in grey. */
 function hbmPicture({ arrays, places, size: [wide, high] }, look) {
   const { defs, fills } = patterns(look), frames = element("g"), tiles = element("g");
   const done = element("path", { fill: "currentColor", opacity: 0.2 });
   const grid = element("path", { class: "axis", "stroke-width": 0.6, opacity: 0.6 }), mask = element("path", { class: "axis" });
-  const { node, label } = picture(wide, high, "hbm", defs, done, grid, mask, frames, tiles);
+  const { node, label } = picture(wide, high, defs, done, grid, mask, frames, tiles);
   update(node, { style: `max-width: ${1.3 * wide}px` });
   const rect = (name, [rows, columns = [0, 1]]) => { // a vector is a column; a turned matrix lies on its side
     const at = places[name], [m, n = 1] = arrays[name] ?? [arrays.Q[0], arrays.K[0]];
@@ -195,7 +190,7 @@ function hbmPicture({ arrays, places, size: [wide, high] }, look) {
   };
   const outline = (rects) => rects.map(({ x, y, width, height }) => `M${x} ${y}h${width}v${height}h${-width}z`).join("");
 
-  function start(events, is_causal) { // only what this run moves is drawn
+  function start(events, is_causal) {
     const windows = new Map(events.filter(({ name, box }) => box.length && places[name]).map((event) => [nameOf(event), event]));
     const moved = new Set([...windows.values()].map((event) => event.name).concat("scores"));
     fill(frames, Object.entries(places).filter(([name]) => moved.has(name)).map(([name, at]) => [
@@ -219,12 +214,12 @@ function hbmPicture({ arrays, places, size: [wide, high] }, look) {
   return { node, start, draw };
 }
 
-/** A bar as long as the chip's capacity, filled with its values; an arrow for what crosses. */
+/** A bar as long as the capacity; an arrow for what crosses. */
 function chipPicture(look) {
   const { defs, fills } = patterns(look), top = 46, high = 34, parts = element("g"), crossing = element("g");
   const edge = element("rect", { x: LEFT, y: top, height: high, fill: "none", stroke: "currentColor", "stroke-width": 2 });
   const text = words(LEFT, top + high + 17);
-  const { node, label } = picture(WIDTH, top + high + 24, "chip", defs, words(LEFT, 12, "HBM"),
+  const { node, label } = picture(WIDTH, top + high + 24, defs, words(LEFT, 12, "HBM"),
     element("path", { class: "axis", d: `M0 17H${WIDTH}`, "stroke-dasharray": "6 4" }), parts, edge, crossing, text);
   function draw({ kind, event, values, live, overflow }, capacity) {
     const scale = ROOM / Math.max(capacity, live), last = values.at(-1);
@@ -247,20 +242,19 @@ function chipPicture(look) {
       element("path", { d: `M${x} ${from}V${to}M${x - 6} ${to - back}L${x} ${to}l6 ${-back}`, fill: "none", stroke: "currentColor", "stroke-width": 3 }),
       words(x + (is_left ? 14 : -14), 36, told, { "text-anchor": is_left ? "start" : "end",
         "font-size": Math.min(12.5, ((is_left ? WIDTH - x : x) - 16) / (0.56 * told.length)) })]);
-    text.textContent = overflow ? `overflow: ${count(live)} bytes do not fit into ${count(capacity)}`
-      : `on chip: ${count(live)} of ${count(capacity)} bytes`;
+    text.textContent = `${overflow ? "overflow" : "on chip"}: ${count(live)} of ${count(capacity)} bytes`;
     label(text.textContent);
   }
   return { node, draw, fills };
 }
 
-/** Bytes on chip over all steps, and the capacity as a line: where it is fullest. */
+/** Bytes on chip over all steps. */
 function chartPicture() {
   const base = 66, tall = 46, text = words(LEFT, 13);
   const area = element("path", { fill: COLOURS[0], opacity: 0.6 });
   const limit = element("path", { stroke: "currentColor", "stroke-width": 1.5, "stroke-dasharray": "8 3" });
   const cursor = element("rect", { y: base - tall - 2, height: tall + 6, fill: "none", stroke: ALARM, "stroke-width": 2.5 });
-  const { node, label } = picture(WIDTH, base + 8, "chart", area, limit, cursor,
+  const { node, label } = picture(WIDTH, base + 8, area, limit, cursor,
     element("path", { class: "axis", d: `M${LEFT} ${base}h${ROOM}` }), text);
   let wide = 1;
   function start(steps, capacity) {
@@ -278,47 +272,45 @@ function chartPicture() {
       pick(((event.clientX - box.left) * WIDTH / box.width - LEFT) / ROOM);
     };
     node.style.touchAction = "pan-y";
-    node.addEventListener("pointerdown", (event) => { node.setPointerCapture(event.pointerId); at(event); });
-    node.addEventListener("pointermove", (event) => { if (event.buttons) at(event); });
+    for (const kind of ["down", "move"]) node.addEventListener(`pointer${kind}`, (event) => {
+      if (event.buttons) { node.setPointerCapture(event.pointerId); at(event); }
+    });
   };
   return { node, start, draw, onPick };
 }
 
-/** Two bars that meet at the end: what has crossed, and the closed form. */
+/** What has crossed, and the closed form. */
 function trafficPicture(most) {
   const { defs, fills } = patterns({ read: { colour: COLOURS[0] }, written: { colour: COLOURS[1], pattern: "lines" } });
   const rows = [18, 62].map((y) => ({ text: words(LEFT, y - 4),
     bars: ["read", "written"].map((way) => element("rect", { y: y + 1, height: 16, fill: fills[way], ...THIN })) }));
-  const { node, label } = picture(WIDTH, 84, "traffic", defs, rows.map(({ text, bars }) => [text, ...bars]).flat());
+  const { node, label } = picture(WIDTH, 84, defs, rows.map(({ text, bars }) => [text, ...bars]).flat());
   const set = ({ text, bars }, what, [read, written], after = "") => {
     update(bars[0], { x: LEFT, width: read * ROOM / most });
     update(bars[1], { x: LEFT + read * ROOM / most, width: written * ROOM / most });
     text.textContent = `${what}: ${count(read)} read + ${count(written)} written${after}`;
   };
   let formula = null;
-  function start(closed_form) {
-    if ((formula = closed_form)) set(rows[1], "closed form", formula);
+  function start(closed_form, fits) {
+    if (!closed_form) return;
+    set(rows[1], "closed form", formula = fits ? closed_form : [0, 0]);
+    if (!fits) rows[1].text.textContent = "closed form: none, since it does not fit";
   }
   function draw({ read, written, overflow }, is_last) {
     const meets = is_last && !overflow && formula && read === formula[0] && written === formula[1];
     set(rows[0], "moved", [read, written], meets ? ": they meet" : "");
-    label(said());
+    label(said(true));
   }
-  const said = () => `Bytes ${rows.map((row) => row.text.textContent).filter(Boolean).join("; ")}.`;
+  const said = (all) => `Bytes ${rows.slice(0, 1 + all).map(({ text }) => text.textContent).filter(Boolean).join("; ")}.`;
   return { node, start, draw, said };
 }
 
-// --- tables ----------------------------------------------------------------------------------------
-
 function table(label, heads) {
   const rows = element("tbody"), cells = (tag, texts) => texts.map((text) => element(tag, tag === "th" ? { scope: "col" } : {}, text));
-  const node = element("div", { class: "course-scroll tiles-table", tabindex: 0, role: "group", "aria-label": label },
+  const node = element("div", { class: "course-scroll", tabindex: 0, role: "group", "aria-label": label },
     element("h4", {}, label), element("table", { class: "course-rows" }, element("thead", {}, element("tr", {}, cells("th", heads))), rows));
   return { node, fill: (all) => fill(rows, all.map(([first, ...rest]) =>
     element("tr", {}, element("th", { scope: "row" }, first), cells("td", rest)))) };
 }
-
-const swatch = (colour) => element("svg", { viewBox: "0 0 12 12", "aria-hidden": "true",
-  style: "display: inline-block; width: 12px; margin-right: 5px; vertical-align: -1px" }, element("rect", { width: 12, height: 12, fill: colour }));
 
 export default { render };
