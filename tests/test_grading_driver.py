@@ -116,7 +116,7 @@ def test_an_answer_sees_nothing_of_another(sandbox):
         "import numpy, os, sys\n"
         "def lazy_add_backward(x, y, output):\n"
         "    assert not hasattr(numpy, 'left_here') and 'leftover' not in globals()\n"
-        "    assert not os.listdir('/tmp') and not {'', '.', '/tmp'} & set(sys.path)\n"
+        "    assert 'left' not in os.listdir('/tmp') and not {'', '.', '/tmp'} & set(sys.path)\n"
         "    raise ValueError('alone')\n"
     )
     answers = (

@@ -40,6 +40,7 @@ def answers(page, widget) -> None:
     cell = "document.querySelector('.jp-Cell.jp-mod-active')?.dataset.windowedListIndex"
     widgets.longest_range(widget).focus()
     active = page.evaluate(cell)
-    assert widgets.unanswered(page, widget, False, True) == []
+    silent = widgets.unanswered(page, widget, False, True)
+    assert silent == [], (widget.inner_text()[:60], silent)
     assert page.evaluate(cell) == active
     assert widgets.step_milliseconds(widget) < widgets.STEP_LIMIT_MILLISECONDS
