@@ -7,11 +7,10 @@ import pytest
 
 from course_utils.authoring import execute as execution
 from course_utils.authoring.files import ROOT
-from course_utils.authoring.fingerprint import DATA_BESIDE, LISTING, changed, fingerprint
+from course_utils.authoring.fingerprint import LISTING, changed, fingerprint
 from course_utils.authoring.pictures import pictures
 from course_utils.checks.core import Exercise
 from course_utils.errors import CourseError
-from course_utils.grading import release
 from course_utils.site.running import package_hash
 from tests.test_authoring import read
 
@@ -128,7 +127,6 @@ def test_new_measurements_make_their_lessons_run_again(tmp_path):
     (shows, does_not, page), (shows_new, does_not_new, page_new) = marks
     assert changed(shows, shows_new) == ["benchmarks/gpu.json"]
     assert does_not == does_not_new and page != page_new
-    assert release.DATA_BESIDE == DATA_BESIDE
 
 
 def test_the_fingerprint_of_this_course_sees_through_its_lazy_names():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from course_utils.errors import CourseError
-from course_utils.grading.exports import moodle_number
+from course_utils.grading.exports import moodle_folder
 from course_utils.grading.submissions import collect
 from tests.grading_helpers import zipped
 
@@ -91,7 +91,7 @@ def test_moodles_own_name_stands_before_a_students(tmp_path, unpacked):
         ("Flo Folder_14", EVES, ""),
         ("Gus Deep_15", EVES, ""),
     ]
-    numbers = [moodle_number(each.origin) for each in collect(place)]
+    numbers = [moodle_folder(each.origin)["number"] for each in collect(place)]
     assert numbers == ["4711", "13", "14", "15"]
 
 

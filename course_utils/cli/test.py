@@ -114,19 +114,14 @@ class Runner:
         return self.pytest(folder, [*NBVAL, *files], dist="loadfile", **environment)
 
     def browser(self) -> Result:
-        """JupyterLab in one worker, the site in another: a file's tests share their server.
-
-        Three on two cores: a browser waits for its kernel half of the time, and a kernel for its browser.
-        """
+        """JupyterLab in one worker, the site in the other: a file's tests share their server."""
         if browser_path() is None:
             print("There is no Chromium here: these tests are skipped, or fail if they must run.")
-        return self.pytest("browser", ["tests/browser"], dist="loadfile", workers=3, **ONE_THREAD)
+        return self.pytest("browser", ["tests/browser"], dist="loadfile", **ONE_THREAD)
 
-    def pytest(
-        self, step: str, arguments: list[str], dist="worksteal", workers=2, **extra: str
-    ) -> Result:
+    def pytest(self, step: str, arguments: list[str], dist="worksteal", **extra: str) -> Result:
         report = self.scratch / f"{step}.xml"
-        cores = ["-n", str(workers), "--dist", dist] if core_count() > 1 else []
+        cores = ["-n", "2", "--dist", dist] if core_count() > 1 else []
         command = [*PYTEST, *cores, f"--junitxml={report}", *arguments]
         return count(step, self.call(command, **extra), report)
 

@@ -16,7 +16,7 @@ from course_utils.grading.figures import FILE as FIGURES
 from course_utils.grading.figures import Figure, Key, figures, read_figures
 from course_utils.grading.policy import Policy
 from course_utils.grading.records import RowStatus
-from course_utils.grading.rows import number, write_table
+from course_utils.grading.rows import in_order, number, write_table
 
 FILE = "changes.csv"
 HEAD = ["student", "notebook", "exercise", "before", "now", "why", "said before", "says now"]
@@ -84,7 +84,7 @@ def of_exercises(was: Figure, now: Figure) -> list[Change]:
     found = []
     if not was.exercises or not now.exercises:  # its lesson's line says it all
         return found
-    for name in sorted(was.exercises.keys() | now.exercises.keys(), key=ledger_order):
+    for name in sorted(was.exercises.keys() | now.exercises.keys(), key=in_order):
         old, new = was.exercises.get(name), now.exercises.get(name)
         if old and new and old[0] == new[0]:
             continue
@@ -141,10 +141,6 @@ def reason(was: Figure, now: Figure) -> str:
 def verdict(points: list[float] | None) -> float | None:
     """The share that an answer earned, whatever it is worth; None where there is no such exercise."""
     return None if points is None else points[0] / points[1] if points[1] else 0.0
-
-
-def ledger_order(exercise: str) -> tuple:
-    return tuple(int(part) if part.isdigit() else 0 for part in exercise.split(".")), exercise
 
 
 def write_changes(path: Path, found: list[Change]) -> None:

@@ -191,12 +191,6 @@ def moodle_folder(origin: str) -> re.Match | None:
     return next(filter(None, matches), None)  # the first: what follows it was named by a student
 
 
-def moodle_number(origin: str) -> str:
-    """The participant's number in a submission's path, as Moodle exports it; "" where it is no such."""
-    match = moodle_folder(origin)
-    return match["number"] if match else ""
-
-
 def gradescope_results(row: Graded, final: Final) -> dict:
     """What Gradescope reads from /autograder/results/results.json: a test an exercise.
 

@@ -33,7 +33,6 @@ TOP = (
     "course.py", "LICENSE", "requirements.txt", "constraints.txt", "pyproject.toml",
     "environment.yml", ".gitignore",
 )  # fmt: skip
-DATA_BESIDE = {"course_utils.recorded": "benchmarks/*.json"}  # module -> what it reads elsewhere
 NEVER = ("course_utils.grading", "course_utils.bench", "course_utils.cli.grade")
 
 
@@ -213,7 +212,7 @@ def notebook_imports(path: Path, root: Path) -> set[str]:
 
 
 def data_of(module: str, path: Path, root: Path) -> list[Path]:
-    """What a module reads: files it names beside it, all data of its package, or DATA_BESIDE."""
+    """What a module reads: files it names beside it, all data of its package, or data elsewhere."""
     found = set(reached(module, path, root, path.stat().st_mtime_ns)[1])
     if path.name == "__init__.py" and module != "course_utils":
         for each in path.parent.rglob("*"):
@@ -221,7 +220,8 @@ def data_of(module: str, path: Path, root: Path) -> list[Path]:
             ours = bool(homes) and homes[0] == path.parent
             if each.is_file() and ours and each.suffix not in (".py", ".pyc", ".ipynb"):
                 found.add(each)
-    found |= set(root.glob(DATA_BESIDE[module])) if module in DATA_BESIDE else set()
+    beside = fingerprint.DATA_BESIDE
+    found |= set(root.glob(beside[module])) if module in beside else set()
     return sorted(found)
 
 

@@ -17,6 +17,7 @@ from course_utils.grading.dependence import failed_below
 from course_utils.grading.platforms import LATE
 from course_utils.grading.reading import OTHER_NAME
 from course_utils.grading.records import ExerciseResult, Graded, RowStatus
+from course_utils.grading.rows import in_order
 from course_utils.grading.similar import Pair, like_published, near_identical
 from course_utils.grading.similar_page import pairs_part, same_part
 from course_utils.grading.wording import diagnosis, lesson_title
@@ -126,10 +127,6 @@ def lesson_part(rows: list[Graded], who: dict[str, str]) -> list[str]:
     for exercise in sorted(by_exercise, key=in_order):
         parts += exercise_part(exercise, by_exercise[exercise], who)
     return parts
-
-
-def in_order(exercise: str) -> tuple:
-    return tuple(int(part) if part.isdigit() else 0 for part in exercise.split(".")), exercise
 
 
 def core_share(row: Graded) -> float | None:

@@ -89,3 +89,8 @@ def write_table(path: Path, head: list[str], lines: list[list[str]]) -> None:
     writer.writerow(head)
     writer.writerows([defused(str(cell)) for cell in line] for line in lines)
     write_whole({path: text.getvalue().encode("utf-8", "replace")})
+
+
+def in_order(exercise: str) -> tuple:
+    """For sorting exercises: "2.10" after "2.9"."""
+    return tuple(int(part) if part.isdigit() else 0 for part in exercise.split(".")), exercise
