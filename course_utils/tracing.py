@@ -10,6 +10,8 @@ It sees nothing of torch, or of files mapped into memory.
 import gc
 import tracemalloc
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,10 +44,14 @@ class Trace:
 
     _open: list["Trace"] = []  # innermost last
     _lent = False  # tracemalloc was running before the outermost trace
+    _many = _set_aside = False  # see many_traces
 
     def start(self) -> "Trace":
         if not Trace._open:
             gc.collect()  # arrays in rings of references, such as old graphs, would linger
+            if Trace._many and not gc.get_freeze_count():  # else frozen already, by us or by others
+                gc.freeze()
+                Trace._set_aside = True
             Trace._lent = tracemalloc.is_tracing()
             if Trace._lent:
                 _say_lost_peak()
@@ -88,6 +94,23 @@ class Trace:
 
     def __exit__(self, *exception) -> None:
         self.stop()
+
+
+@contextmanager
+def many_traces() -> Iterator[None]:
+    """Around many traces: the garbage collector looks at the first of them through all that is there, then no more.
+
+    That takes 0.15 s with torch loaded. What is made inside is collected as ever; what was there before, afterwards.
+    """
+    is_outermost, Trace._many = not Trace._many, True
+    try:
+        yield
+    finally:
+        if is_outermost:
+            Trace._many = False
+            if Trace._set_aside:
+                Trace._set_aside = False
+                gc.unfreeze()
 
 
 def _numpy_bytes() -> int:

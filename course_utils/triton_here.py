@@ -8,16 +8,31 @@ stand-ins take its place, with which a kernel can be defined and read, and says 
     from course_utils.triton_here import tl, triton
 """
 
+import ctypes
 import importlib.util
 import os
 import sys
 
-import torch
-
 __all__ = ["HAS_GPU", "HAS_TRITON", "INTERPRETED", "WHERE", "KernelNotRunnable", "tl", "triton"]
 
-# sm_80 is the first with bf16 in its tensor cores; Triton wants it as well.
-HAS_GPU = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0)
+CUDA_DRIVER = "nvcuda.dll" if os.name == "nt" else "libcuda.so.1"
+
+
+def _has_gpu() -> bool:
+    """Of sm_80 or newer, the first with bf16 in its tensor cores; Triton wants it as well.
+
+    PyTorch knows, and takes two seconds to load: it is asked where there is a driver to ask about.
+    """
+    try:
+        ctypes.CDLL(CUDA_DRIVER)
+    except OSError:
+        return False
+    import torch
+
+    return torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0)
+
+
+HAS_GPU = _has_gpu()
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 WHERE = (
     "Triton runs on Linux only. WSL gives Windows a Linux; a hosted notebook (Colab, Kaggle) has one "

@@ -632,9 +632,9 @@ with needs("3.4"):
 # The nine discarded outputs, once each: 39. (With the shape kept for the sum, 38: then
 # $Y_9$ need not come back.) The forward pass holds the same single checkpoint. What is
 # new is the peak of the *backward* pass, where a whole segment is there at once. Look
-# at both. Each step shows the moment when its values have come back, before its own
-# work; the frame on top (hatched, in the figure) is what it took on the way, the step
-# before included.
+# at both. A gradient has the colour of its value, and dots. Each step shows the moment
+# when its values have come back, before its own work; the frame on top (hatched, in the
+# figure) is what it took on the way, the step before included.
 
 # %%
 def backward_timeline(forward):

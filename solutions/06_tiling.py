@@ -743,7 +743,7 @@ print(f"{scores.std() / d**0.5:.1f}")
 # and values in blocks of `block_k`, and the loop over queries is the outer one. With
 # $T = \lceil N/\text{block\_q}\rceil$ blocks of queries:
 #
-# | pass | | numbers read | numbers written |
+# | pass | what goes on | numbers read | numbers written |
 # |---|---|---|---|
 # | 1 | a block of $Q$ stays, all blocks of $K$ pass by; $S$ is stored by blocks | $Nd + TNd$ | $N^2$ |
 # | 2 | a row of $S$ comes, a row of $P$ goes | $N^2$ | $N^2$ |

@@ -1,21 +1,28 @@
 """Tracing against the arrays' own nbytes, and among other users of tracemalloc."""
 
+import gc
 import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
 
+from course_utils import check, needs
+from course_utils.checks import core
+from course_utils.checks.core import Status, Verdict
 from course_utils.tracing import (
     PEAK_TOLERANCE_BYTES,
     Trace,
     TraceStats,
     end_trace,
+    many_traces,
     print_trace_stats,
     snapshot_trace,
     start_trace,
 )
 
 N = 1000
+LOADED = 10_000  # there are more objects than this in all that is loaded here
 
 
 @pytest.fixture(autouse=True)
@@ -185,3 +192,69 @@ def test_a_trace_begins_without_the_garbage_of_earlier_runs():
     del loss  # a ring of references: it takes the collector to free it
     start_trace()
     assert value() is None
+
+
+@pytest.fixture
+def nothing_frozen():
+    """As in a notebook: this process has set its own tests aside."""
+    gc.unfreeze()
+    yield
+    gc.collect()
+    gc.freeze()
+
+
+def test_of_many_traces_one_looks_through_what_was_there(nothing_frozen):
+    def frozen_in_a_trace() -> int:
+        with Trace():
+            return gc.get_freeze_count()
+
+    assert frozen_in_a_trace() == 0
+    with many_traces():
+        assert gc.get_freeze_count() == 0  # not before a trace asks for it
+        assert frozen_in_a_trace() > LOADED
+        with many_traces():
+            assert frozen_in_a_trace() > LOADED
+        assert gc.get_freeze_count() > LOADED
+    assert gc.get_freeze_count() == 0
+
+
+def test_many_traces_leave_alone_what_somebody_froze(nothing_frozen):
+    gc.freeze()
+    before = gc.get_freeze_count()
+    with many_traces(), Trace():
+        assert gc.get_freeze_count() == before
+    assert gc.get_freeze_count() == before
+
+
+def test_in_many_traces_rings_are_collected_all_the_same(nothing_frozen):
+    """Those made inside at the next trace, those from before afterwards; none counts for a trace."""
+
+    class Ring:
+        def __init__(self):
+            self.array, self.me = np.ones(10**6), self
+
+    old = Ring()
+    gone = weakref.ref(old)
+    with many_traces():
+        with Trace():
+            inner = weakref.ref(Ring())
+        del old
+        with Trace() as trace:
+            assert inner() is None and gone() is not None
+            assert trace.snapshot().current_bytes == 0
+    gc.collect()
+    assert gone() is None
+
+
+def test_checks_and_demonstrations_are_of_many_traces(nothing_frozen, monkeypatch):
+    def count(*args) -> Verdict:
+        with Trace():
+            seen.append(gc.get_freeze_count())
+        return Verdict(Status.FAILED)
+
+    seen: list[int] = []
+    monkeypatch.setattr(core, "judge_answer", count)
+    check("2.1", count)
+    with needs("2.1"):
+        count()
+    assert len(seen) == 2 and min(seen) > LOADED and gc.get_freeze_count() == 0

@@ -55,6 +55,19 @@ def test_without_a_gpu_kernels_are_interpreted(tmp_path):
     assert printed_by(PROGRAM, tmp_path) == "True [0.0, 2.0, 4.0, 6.0, 8.0]"
 
 
+def test_has_gpu_is_what_torch_says():
+    import torch
+
+    capable = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0)
+    assert capable == HAS_GPU
+
+
+@pytest.mark.skipif(HAS_GPU, reason="needs a machine without a GPU")
+def test_without_a_driver_torch_is_not_loaded(tmp_path):
+    program = "import sys\nimport course_utils.triton_here\nprint('torch' in sys.modules)"
+    assert printed_by(program, tmp_path) == "False"
+
+
 def test_stand_ins_define_and_measure():
     @triton.jit
     def kernel(x, block: tl.constexpr):

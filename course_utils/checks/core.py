@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from course_utils.checks import UnknownExercise, find_exercise
+from course_utils.tracing import many_traces
 
 NOTEBOOK_SEED = 577  # the notebook's cases; a grader draws others
 
@@ -154,7 +155,8 @@ def check(exercise_id: str, answer: Callable) -> Verdict:
         exercise = find_exercise(exercise_id)
     except UnknownExercise as unknown:
         return _conclude(failed("unknown exercise", f"{unknown}."))
-    verdict = judge_answer(exercise, answer, NOTEBOOK_SEED)
+    with many_traces():
+        verdict = judge_answer(exercise, answer, NOTEBOOK_SEED)
     gc.collect()  # a check leaves no graph of its own behind
     verdict.exercise, verdict.title = exercise.id, exercise.title
     return _conclude(verdict, exercise.gpu_only)

@@ -29,6 +29,11 @@ from course_utils.machine import core_count
 CELL_SECONDS = 60  # no notebook takes more than 40
 # Tests run side by side, a core each: more threads in each would only get into each other's way.
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+# Of the user's own shell. (Without its bytecode the course would be compiled anew by some hundred processes.)
+SET_ELSEWHERE = (
+    *("COURSE_STRICT", "NBGRADER_EXECUTION", "PYTEST_ADDOPTS"),
+    "PYTHONDONTWRITEBYTECODE",
+)
 PYTEST = (sys.executable, "-m", "pytest", "-q")
 NBVAL = (
     "--nbval-lax",
@@ -87,7 +92,7 @@ class Runner:
         self.scratch = scratch
         self.environment = os.environ | {"JUPYTER_PREFER_ENV_PATH": "1"}
         self.environment["COURSE_STATE"] = str(scratch / "state")
-        for name in ("COURSE_STRICT", "NBGRADER_EXECUTION", "PYTEST_ADDOPTS"):
+        for name in SET_ELSEWHERE:
             self.environment.pop(name, None)
 
     def call(self, command: list[str], **extra: str) -> int:
@@ -114,10 +119,10 @@ class Runner:
         return self.pytest(folder, [*NBVAL, *files], dist="loadfile", **environment)
 
     def browser(self) -> Result:
-        """JupyterLab in one worker, the site in the other: a file's tests share their server."""
+        """Each worker has servers of its own, of JupyterLab and of the site, once a test asks for them."""
         if browser_path() is None:
             print("There is no Chromium here: these tests are skipped, or fail if they must run.")
-        return self.pytest("browser", ["tests/browser"], dist="loadfile", **ONE_THREAD)
+        return self.pytest("browser", ["tests/browser"], **ONE_THREAD)
 
     def pytest(self, step: str, arguments: list[str], dist="worksteal", **extra: str) -> Result:
         report = self.scratch / f"{step}.xml"

@@ -18,6 +18,7 @@ from course_utils.hierarchy.numpys import FUNCTIONS, METHODS, WRITING
 from course_utils.hierarchy.offchip import HBMArray
 from course_utils.hierarchy.refusals import Released, WrongMemory
 
+_SINGLE = {int, float, bool, slice, type(None), type(...), np.float64, np.float32, np.int64}
 PLAIN_LIMIT = 64  # a plain array of up to this many elements may stand beside on-chip values
 
 
@@ -166,7 +167,11 @@ def raw_operand(value, blocks: list[Block] | None = None):
         return value._values
     if isinstance(value, HBMArray):
         value._refuse("computing with it")
+    if type(value) in _SINGLE:
+        return value
     if isinstance(value, list | tuple):
+        if all(type(item) in _SINGLE for item in value) and len(value) <= PLAIN_LIMIT:
+            return value  # as most indices are
         _must_be_small(_plain_numbers(value), type(value))
         items = [raw_operand(item, blocks) for item in value]
         return tuple(items) if isinstance(value, tuple) else items

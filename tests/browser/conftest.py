@@ -1,4 +1,4 @@
-"""A browser for all of a file's tests; without one they are skipped, or fail where it is required."""
+"""A browser for all of a worker's tests; without one they are skipped, or fail where it is required."""
 
 import os
 from collections.abc import Iterator
@@ -36,9 +36,9 @@ def chromium() -> Iterator:
         browser.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def one_page(chromium) -> Iterator:
-    """One for all of a file's lessons: JupyterLab takes as long to start as a lesson takes to open."""
+    """One for all lessons: JupyterLab takes as long to start as a lesson takes to open."""
     context = chromium.new_context(viewport={"width": 1440, "height": 1000}, has_touch=True)
     yield context.new_page()
     context.close()

@@ -134,6 +134,10 @@ class Notebook:
         call = "async ([name, args]) => { await jupyterapp.commands.execute(name, args); }"
         self.page.evaluate(call, [name, arguments])
 
+    @property
+    def theme(self) -> str:
+        return self.page.get_attribute("body", "data-jp-theme-name")
+
     def wear(self, theme: str) -> None:
         self.command("apputils:change-theme", theme=theme)
         self.page.wait_for_selector(f"body[data-jp-theme-name='{theme}']", state="attached")

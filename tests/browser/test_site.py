@@ -26,14 +26,14 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(chromium, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("site") / "site"
     build(out, ROOT)
     return out
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def host(folder) -> str:
     """The site's own host, until the tests are done."""
     handler = functools.partial(Quiet, directory=str(folder))

@@ -11,7 +11,7 @@ STATE = "el => el.querySelector('.course-body').innerHTML + [...el.querySelector
 
 MEASURE = """async (el) => {
   const range = [...el.querySelectorAll('input[type=range]')].sort((a, b) => b.max - a.max)[0];
-  const times = [], steps = Number(range.max) + 1, turns = 40;
+  const times = [], steps = Number(range.max) + 1, turns = 20;
   for (let turn = 0; turn < turns; turn += 1) { // over the whole range
     const start = performance.now();
     range.value = steps > turns ? Math.floor(turn * steps / turns) : turn % steps;
