@@ -1,7 +1,10 @@
 """What holds for every test: what comes first, and what the garbage collector leaves alone."""
 
 import gc
+import signal
 import sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and its children too
 
 # Tests that share one long preparation come first, in one worker: at the end the workers share what is left, file
 # or no file, and would prepare it twice.
