@@ -4,10 +4,11 @@ import gc
 import signal
 import sys
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and its children too
+# A job in a shell's background ignores Ctrl-C, and so would what it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Tests that share one long preparation come first, in one worker: at the end the workers share what is left, file
-# or no file, and would prepare it twice.
+# Long tests come first, in one worker: at the end the workers share what is left, file or no file, and would both
+# make the preparation that a file's tests share.
 FIRST = ("test_grading_command", "test_nbgrader", "test_release", "test_grading_zoo")
 MANY_MODULES = 30  # torch brings a thousand, a test's own import one or two
 MANY_TESTS = 30

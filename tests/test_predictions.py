@@ -82,6 +82,13 @@ def test_needs_swallows_a_stub_and_nothing_else(capsys):
     assert ran and capsys.readouterr().out == ""
 
 
+def test_needs_can_be_entered_again():
+    block = needs("2.2")
+    for _ in range(2):
+        with block:
+            pass
+
+
 def test_needs_is_careful_with_an_answer_that_has_not_passed(capsys):
     record.record_verdict(verdict(Status.FAILED, "2.2"))
     with needs("2.2"):

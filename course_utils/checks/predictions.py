@@ -62,9 +62,9 @@ class needs:
 
     def __init__(self, *exercise_ids: str):
         self.exercise_ids = exercise_ids
-        self._traces = many_traces()  # a demonstration may take a curve of them
 
     def __enter__(self) -> None:
+        self._traces = many_traces()  # a demonstration may take a curve of them
         self._traces.__enter__()
 
     def __exit__(self, kind, problem, traceback) -> bool:

@@ -29,10 +29,9 @@ from course_utils.machine import core_count
 CELL_SECONDS = 60  # no notebook takes more than 40
 # Tests run side by side, a core each: more threads in each would only get into each other's way.
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-# Of the user's own shell. (Without its bytecode the course would be compiled anew by some hundred processes.)
-SET_ELSEWHERE = (
+SET_ELSEWHERE = (  # in the user's own shell
     *("COURSE_STRICT", "NBGRADER_EXECUTION", "PYTEST_ADDOPTS"),
-    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONDONTWRITEBYTECODE",  # with it every process of the tests would compile the course anew
 )
 PYTEST = (sys.executable, "-m", "pytest", "-q")
 NBVAL = (

@@ -210,7 +210,8 @@ def gradescope_results(row: Graded, final: Final) -> dict:
     why = "" if final.why == str(row.status) else final.why
     note = what_to_do(row.note)
     told = [f"{row.notebook}: {row.status}", why, note.rstrip(".")]
-    told += [f"{dependence.told(name, below)}"[:-1] for name, below in failed_below(row).items()]
+    uses = failed_below(row).items()
+    told += [dependence.told(name, below).removesuffix(".") for name, below in uses]
     if row.status is RowStatus.GRADER_ERROR:
         told = [f"{row.notebook}: the grader failed; your instructor has been told"]
     results = {"output": ". ".join(filter(None, told)), "output_format": "text", "tests": tests}

@@ -18,13 +18,12 @@ from course_utils.errors import CourseError
 from course_utils.grading import layout, platforms
 from course_utils.grading.archives import BadArchive
 from course_utils.grading.cells import MAX_FILE_BYTES
-from course_utils.grading.layout import Knows, listing, nobody
+from course_utils.grading.layout import MAX_DEPTH, Knows, listing, nobody
 from course_utils.grading.packed import Share, from_archive, is_notebook, owned, unreadable
 from course_utils.grading.records import Submission
 
 OTHER_ARCHIVES = (".rar", ".7z", ".tar", ".gz", ".tgz", ".xz", ".bz2")
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-MAX_DEPTH = 5
 DOCUMENTS = (".pdf", ".py", ".doc", ".docx", ".odt", ".pages", ".html", ".htm", ".png", ".jpg")
 
 

@@ -24,10 +24,7 @@ def checks_version(notebook: str, root: Path = ROOT) -> str:
     topic = LESSONS.get(notebook[:2].lstrip("0") or "0") if notebook[:2].isdigit() else None
     if topic is None:
         return ""
-    hashes = {
-        path.relative_to(root).as_posix(): file_hash(path)
-        for path in judged_by(topic, root)
-    }
+    hashes = {path.relative_to(root).as_posix(): file_hash(path) for path in judged_by(topic, root)}
     return hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()[:10]
 
 

@@ -6,7 +6,7 @@ made, must be plain; beside functions it has imports and numbers; and it names n
 
 import ast
 
-_MODULES = ("triton", "math", "numpy")  # what a kernel may name, with their submodules
+MODULES = ("triton", "math", "numpy")  # what a kernel may name, with their submodules
 _INNER = (
     ast.FunctionDef,
     ast.AsyncFunctionDef,
@@ -99,4 +99,4 @@ def _is_number(node: ast.expr) -> bool:
 
 def _is_known(module: str) -> bool:
     parts = module.split(".")
-    return parts[0] in _MODULES and not set(parts) & (_INSIDES - {"runtime"})
+    return parts[0] in MODULES and not set(parts) & (_INSIDES - {"runtime"})

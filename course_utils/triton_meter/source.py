@@ -15,10 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from course_utils.triton_meter.plain import what_is_odd
+from course_utils.triton_meter.plain import MODULES, what_is_odd
 
 HEADER = "import triton\nimport triton.language as tl\n"
-_MODULES = ("triton", "math", "numpy")  # what a kernel may name, with their submodules
 
 
 class NotAKernel(TypeError):
@@ -102,13 +101,13 @@ def _collect(function: Callable, parts: dict[str, str], seen: set, jit: bool) ->
 def _as_text(name: str, value, parts: dict[str, str], seen: set) -> str:
     """A line that makes `name` mean the same elsewhere, or "" (unknown there, and an error if used)."""
     if isinstance(value, types.ModuleType):
-        known = value.__name__.split(".")[0] in _MODULES
+        known = value.__name__.split(".")[0] in MODULES
         return f"import {value.__name__} as {name}" if known else ""
     helper = kernel_function(value)
     if helper is not None or isinstance(value, types.FunctionType):
         function = helper or value
         home = function.__module__ or ""
-        if home.split(".")[0] in _MODULES:
+        if home.split(".")[0] in MODULES:
             return f"from {home} import {function.__name__} as {name}"
         try:
             _collect(function, parts, seen, jit=helper is not None)

@@ -73,9 +73,7 @@ def unanswered(page, widget, *touches: bool) -> list[str]:
         silent.append("the right arrow key on its slider")
     page.keyboard.press("End")
     told = live_text(page, widget) != before
-    if (
-        button is None
-    ):  # a slider says its own value: the line has nothing to add where no more has changed
+    if button is None:  # a slider says its own value; where no more has changed, that is all
         told = told or longest_range(widget).get_attribute("aria-valuetext") != words
     if not told:
         silent.append("the line that is read aloud")
